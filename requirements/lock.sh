@@ -1,0 +1,46 @@
+#!/bin/sh
+# Writes the versions that are installed now: what the package needs to run, and what its tests add.
+# Usage: requirements/lock.sh PYTHON
+set -eu
+python=$1
+here=$(dirname "$0")
+"$python" - "$here" <<'PY'
+import re
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+here = Path(sys.argv[1])
+DEV = ["hypothesis", "import-linter", "mypy", "pexpect", "pytest", "pytest-cov", "pytest-timeout", "ruff"]
+
+
+def closure(names: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    queue = list(names)
+    while queue:
+        name = re.sub(r"[-_.]+", "-", queue.pop()).lower()
+        if name in found:
+            continue
+        try:
+            package = distribution(name)
+        except PackageNotFoundError:
+            continue
+        found[name] = package.version
+        for requirement in package.requires or []:
+            if "extra ==" not in requirement:
+                queue.append(re.match(r"[A-Za-z0-9._-]+", requirement).group())
+    return found
+
+
+def write(file: str, heading: str, packages: dict[str, str]) -> None:
+    lines = [f"{name}=={version}" for name, version in sorted(packages.items())]
+    (here / file).write_text("\n".join([heading, *lines]) + "\n")
+
+
+project = tomllib.loads((here.parent / "pyproject.toml").read_text())["project"]
+run = closure([re.match(r"[A-Za-z0-9._-]+", line).group() for line in project["dependencies"]])
+dev = {name: version for name, version in closure(DEV).items() if name not in run}
+write("run.txt", "# What oneglance needs to run. Written by `make lock`.", run)
+write("dev.txt", "# What its tests and checks need besides. Written by `make lock`.", dev)
+PY

@@ -1,0 +1,239 @@
+"""The options that `generate` and `chat` share: declared once, and what they mean."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+
+import typer
+
+from oneglance.errors import ParameterError
+
+if TYPE_CHECKING:
+    from oneglance.config import SamplingParams
+
+
+def _real(text: str | float) -> float:
+    """Reads a number; unlike typer's own reader it names the text that is not one."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number.") from None
+
+
+def _whole(text: str | int) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number.") from None
+
+
+def _text(help_text: str, *names: str, metavar: str = "TEXT") -> Any:
+    return typer.Option(*names, help=help_text, metavar=metavar)
+
+
+def _number(help_text: str, *names: str) -> Any:
+    return typer.Option(*names, help=help_text, metavar="NUMBER", parser=_real)
+
+
+def _count(help_text: str, *names: str) -> Any:
+    return typer.Option(*names, help=help_text, metavar="N", parser=_whole)
+
+
+def _switch(help_text: str, name: str) -> Any:
+    return typer.Option(name, help=help_text)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Values of the shared options; the defaults of the law are those of `SamplingParams`."""
+
+    model: Annotated[
+        str,
+        _text(
+            "Name of a model (see oneglance models) or its file.", "-m", "--model", metavar="MODEL"
+        ),
+    ] = "smollm2-135m"
+    drafter: Annotated[
+        str, _text("Who drafts: ngram, draft:MODEL or none.", "-d", "--drafter", metavar="DRAFTER")
+    ] = "ngram"
+    k: Annotated[str, _text("Most tokens to draft for a pass.", "-k", metavar="N|auto")] = "auto"
+    temperature: Annotated[
+        float, _number("Divides the logits; 0 is greedy.", "-t", "--temperature")
+    ] = 0.0
+    top_k: Annotated[int, _count("Keep the N most probable tokens; 0 keeps all.")] = 0
+    top_p: Annotated[float, _number("Keep the fewest tokens of this probability; 1 keeps all.")] = (
+        1.0
+    )
+    min_p: Annotated[
+        float, _number("Keep tokens of at least this share of the best one; 0 keeps all.")
+    ] = 0.0
+    repetition_penalty: Annotated[
+        float, _number("Divides the logits of tokens seen before; 1 is off.")
+    ] = 1.0
+    presence_penalty: Annotated[
+        float, _number("Subtracted once from the logit of each token in the answer.")
+    ] = 0.0
+    frequency_penalty: Annotated[
+        float, _number("Subtracted for each time that a token is in the answer.")
+    ] = 0.0
+    logit_bias: Annotated[
+        list[str], _text("Added to the logit of a token; may be repeated.", metavar="ID=VALUE")
+    ] = field(default_factory=list)
+    seed: Annotated[
+        int | None, _count("The same seed gives the same tokens, with any drafter.", "-s", "--seed")
+    ] = None
+    max_tokens: Annotated[int, _count("Most tokens to deliver.", "-n", "--max-tokens")] = 256
+    min_tokens: Annotated[int, _count("Fewest tokens before the answer may end.")] = 0
+    stop: Annotated[
+        list[str], _text("Ends the answer where it appears, unshown; may be repeated.")
+    ] = field(default_factory=list)
+    ignore_eos: Annotated[bool, _switch("Go on after an end-of-text token.", "--ignore-eos")] = (
+        False
+    )
+    system: Annotated[str | None, _text("System message of the conversation.")] = None
+    trace: Annotated[
+        bool, _switch("Show each pass: tokens kept, rejected, the target's own.", "--trace")
+    ] = False
+
+    def sampling_params(self) -> SamplingParams:
+        """The request's parameters.
+
+        Raises:
+            ParameterError: an option has a value that has no meaning; the message names it.
+        """
+        from oneglance.config import SamplingParams
+
+        return SamplingParams(
+            max_tokens=self.max_tokens,
+            min_tokens=self.min_tokens,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            repetition_penalty=self.repetition_penalty,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+            logit_bias=parse_logit_bias(self.logit_bias),
+            stop=tuple(check_text("--stop", text) for text in self.stop),
+            ignore_eos=self.ignore_eos,
+            seed=self.seed,
+        )
+
+    def draft_length(self) -> int | Literal["auto"]:
+        """The value of `-k`; see `parse_draft_length`."""
+        return parse_draft_length(self.k)
+
+    def request(self, user_text: str) -> str | list[dict[str, str]]:
+        """What the library is asked: the text itself, or a conversation if there is `--system`.
+
+        A model without a chat template continues a text, and refuses a conversation.
+        """
+        if self.system is None:
+            return user_text
+        return [
+            {"role": "system", "content": check_text("--system", self.system)},
+            {"role": "user", "content": user_text},
+        ]
+
+
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Replaces a command's parameter `options: Options` by one parameter for each option.
+
+    typer reads a command's signature, so the decorated function is given one in which the fields
+    of `Options` stand where `options` stood.
+    """
+    hints = get_type_hints(Options, include_extras=True)
+    fields = [
+        inspect.Parameter(
+            item.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=_default_of(item),
+            annotation=hints[item.name],
+        )
+        for item in dataclasses.fields(Options)
+    ]
+    own_hints = get_type_hints(command, include_extras=True)
+    own = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=own_hints[name])
+        for name, parameter in inspect.signature(command).parameters.items()
+        if name != "options"
+    ]
+
+    def run(**values: Any) -> None:
+        shared = {item.name: values.pop(item.name) for item in fields}
+        command(options=Options(**shared), **values)
+
+    arguments = [item for item in own if item.default is inspect.Parameter.empty]
+    options = [item for item in own if item not in arguments]
+    parameters = [*arguments, *fields, *options]
+    signature = inspect.Signature(parameters)
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__annotations__ = {item.name: item.annotation for item in parameters}
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return run
+
+
+def _default_of(item: dataclasses.Field[Any]) -> Any:
+    if item.default_factory is not dataclasses.MISSING:
+        return item.default_factory()
+    return item.default
+
+
+def parse_draft_length(text: str) -> int | Literal["auto"]:
+    """Reads `-k`: "auto" or a whole number of at least 1.
+
+    Raises:
+        ParameterError: anything else; 0 is told how to switch drafting off.
+    """
+    if text == "auto":
+        return "auto"
+    remedy = "give a whole number of at least 1, or auto"
+    try:
+        length = int(text)
+    except ValueError:
+        raise ParameterError(f"-k {text!r} is not a number; {remedy}.") from None
+    if length < 1:
+        raise ParameterError(
+            f"-k {length} drafts nothing; {remedy}, or switch drafting off with --drafter none."
+        )
+    return length
+
+
+def parse_logit_bias(pairs: list[str]) -> dict[int, float]:
+    """Reads the values of `--logit-bias`, each written ID=VALUE.
+
+    Raises:
+        ParameterError: one is not of that form, or an id is given twice.
+    """
+    biases: dict[int, float] = {}
+    for pair in pairs:
+        token_text, _, value_text = pair.partition("=")
+        try:
+            token, value = int(token_text), float(value_text)
+        except ValueError:
+            raise ParameterError(
+                f"--logit-bias {pair!r} cannot be read; write a token id and a number, as in 42=-5."
+            ) from None
+        if token in biases:
+            raise ParameterError(f"--logit-bias names token {token} twice; give it once.")
+        biases[token] = value
+    return biases
+
+
+def check_text(name: str, text: str) -> str:
+    """Returns the text if it is Unicode that can be written as UTF-8.
+
+    Raises:
+        ParameterError: it holds bytes that were not UTF-8, which Python keeps as lone surrogates.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ParameterError(
+            f"{name} is not UTF-8 text (at character {error.start}); convert it to UTF-8."
+        ) from None
+    return text

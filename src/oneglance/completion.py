@@ -1,0 +1,107 @@
+"""What users get back: a finished answer, and the pieces of one that streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oneglance.decode.sequence import DecodingSequence
+from oneglance.types import FinishReason, PassTrace, SpeculationStats, Token
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A finished answer.
+
+    Attributes:
+        text: the answer; no stop string, no control tokens.
+        tokens: its tokens with their provenance.
+        finish_reason: "stop", "length" or "cancelled".
+        stop_reason: the stop string or end-of-text id that ended it, if one did.
+        prompt_tokens: length of the prompt in tokens.
+        drafter: who drafted.
+        stats: counts and seconds.
+        trace: what each pass did.
+        seed: the request's seed.
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    finish_reason: FinishReason
+    stop_reason: str | int | None
+    prompt_tokens: int
+    drafter: str
+    stats: SpeculationStats
+    trace: tuple[PassTrace, ...]
+    seed: int | None
+
+    @classmethod
+    def of(cls, sequence: DecodingSequence, drafter: str) -> Completion:
+        """The answer of a sequence that has ended; `drafter` is the name to report."""
+        assert sequence.ending is not None, "the answer has not ended"
+        return cls(
+            text=sequence.text,
+            tokens=tuple(sequence.tokens),
+            finish_reason=sequence.ending.finish_reason,
+            stop_reason=sequence.ending.stop_reason,
+            prompt_tokens=len(sequence.history.prompt),
+            drafter=drafter,
+            stats=sequence.stats,
+            trace=tuple(sequence.trace),
+            seed=sequence.params.seed,
+        )
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Ids of the delivered tokens."""
+        return tuple(token.token_id for token in self.tokens)
+
+    def to_dict(self) -> dict[str, object]:
+        """The object that `oneglance generate --json` prints."""
+        stats = self.stats
+        return {
+            "text": self.text,
+            "token_ids": list(self.token_ids),
+            "finish_reason": self.finish_reason,
+            "stop_reason": self.stop_reason,
+            "seed": self.seed,
+            "usage": {
+                "prompt_tokens": self.prompt_tokens,
+                "completion_tokens": len(self.tokens),
+                "total_tokens": self.prompt_tokens + len(self.tokens),
+            },
+            "speculation": {
+                "drafter": self.drafter,
+                "passes": stats.passes,
+                "drafted": stats.drafted,
+                "accepted": stats.accepted,
+                "delivered": stats.delivered,
+                "acceptance_rate": stats.acceptance_rate,
+                "mean_accepted_length": stats.mean_accepted_length,
+                "seconds": {
+                    "prefill": stats.prefill_seconds,
+                    "draft": stats.draft_seconds,
+                    "verify": stats.verify_seconds,
+                    "accept": stats.accept_seconds,
+                },
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One element of a stream; `str(piece)` is its text.
+
+    Attributes:
+        text: text that can no longer change, never half a character; may be empty.
+        tokens: the tokens released with it.
+        trace: what the pass did.
+        completion: the whole answer, on the last piece only.
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    trace: PassTrace
+    completion: Completion | None
+
+    def __str__(self) -> str:
+        return self.text

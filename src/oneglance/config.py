@@ -1,0 +1,181 @@
+"""Frozen configuration: what a model is, how a request is sampled, how an engine is sized."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from oneglance.errors import ParameterError
+from oneglance.types import Float64Array
+
+LogitsProcessor = Callable[[tuple[int, ...], Float64Array], Float64Array]
+"""Maps (prompt and output ids so far, logits [V]) to new logits [V]; must be a pure function."""
+
+
+@dataclass(frozen=True)
+class RopeScaling:
+    """Scaling of rotary frequencies.
+
+    Attributes:
+        kind: "linear" divides every frequency by `factor`; "llama3" divides the low ones,
+            keeps the high ones and interpolates between (Llama 3.1 model card).
+        factor: how many times longer the context became.
+        low_freq_factor, high_freq_factor, original_context_length: of "llama3" only.
+        frequency_divisors: [head_dim / 2] divisors stored in the file (GGUF `rope_freqs`); where
+            present they replace the computation.
+    """
+
+    kind: Literal["linear", "llama3"]
+    factor: float
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
+    original_context_length: int = 8192
+    frequency_divisors: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Shape of a decoder of the Llama family (Llama, SmolLM2, Mistral, Qwen2, Qwen3 dense).
+
+    Every loader brings the weights into one form: rotary halves (element i is rotated with
+    element i + head_dim / 2), matrices as [outputs, inputs].
+    """
+
+    architecture: str
+    vocab_size: int
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    context_length: int
+    rms_norm_eps: float
+    rope_theta: float
+    rope_scaling: RopeScaling | None = None
+    has_qkv_bias: bool = False
+    has_qk_norm: bool = False
+    has_tied_head: bool = False
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """What law the answer is drawn from, and when it ends. Defined in `sampling/warp.py`.
+
+    Attributes:
+        max_tokens: most tokens to deliver, at least 1; None: until the context is full.
+        min_tokens: end-of-text tokens are forbidden, and stop strings ignored, before this many.
+        temperature: 0 is greedy; otherwise logits are divided by it.
+        top_k: keep the k most probable tokens; 0 keeps all.
+        top_p: keep the smallest set whose probability reaches this; 1 keeps all.
+        min_p: keep tokens with at least this share of the best one's probability; 0 keeps all.
+        repetition_penalty: logits of tokens in prompt or output are divided by it if positive,
+            multiplied by it if negative; 1 is off (CTRL, arXiv:1909.05858).
+        presence_penalty: subtracted once from the logit of each token in the output.
+        frequency_penalty: subtracted for each occurrence in the output.
+        logit_bias: token id to value added to its logit; −100 or less does not forbid for
+            certain, `banned_tokens` does.
+        banned_tokens: ids that can never be drawn.
+        stop: strings that end the answer; the answer does not contain them.
+        ignore_eos: end-of-text tokens are ordinary tokens.
+        seed: non-negative; the same seed gives the same tokens with any drafter (contract C3).
+            None: fresh randomness.
+        choice: which of several answers to the same seed this is.
+        top_logprobs: how many alternatives to report with each delivered token.
+        logits_processors: user functions applied at every position, before the temperature.
+    """
+
+    max_tokens: int | None = 256
+    min_tokens: int = 0
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    banned_tokens: tuple[int, ...] = ()
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+    seed: int | None = None
+    choice: int = 0
+    top_logprobs: int = 0
+    logits_processors: tuple[LogitsProcessor, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuses values that have no meaning.
+
+        Raises:
+            ParameterError: names the parameter, its value and the range that is allowed.
+        """
+        if self.max_tokens is not None:
+            _require("max_tokens", self.max_tokens, self.max_tokens >= 1, "at least 1")
+        _require("min_tokens", self.min_tokens, self.min_tokens >= 0, "at least 0")
+        if self.max_tokens is not None:
+            in_reach = self.min_tokens <= self.max_tokens
+            _require(
+                "min_tokens", self.min_tokens, in_reach, f"max_tokens = {self.max_tokens} at most"
+            )
+        _require("temperature", self.temperature, 0 <= self.temperature < math.inf, "0 or more")
+        _require("top_k", self.top_k, self.top_k >= 0, "0 (off) or more")
+        _require("top_p", self.top_p, 0 < self.top_p <= 1, "above 0 and at most 1")
+        _require("min_p", self.min_p, 0 <= self.min_p <= 1, "between 0 and 1")
+        positive = 0 < self.repetition_penalty < math.inf
+        _require("repetition_penalty", self.repetition_penalty, positive, "above 0; 1 is off")
+        for name in ("presence_penalty", "frequency_penalty"):
+            value = getattr(self, name)
+            _require(name, value, math.isfinite(value), "a finite number")
+        for token, bias in self.logit_bias.items():
+            _require(f"logit_bias[{token}]", bias, math.isfinite(bias), "a finite number")
+        _require("stop", self.stop, "" not in self.stop, "free of empty strings")
+        if self.seed is not None:
+            _require("seed", self.seed, 0 <= self.seed < 2**64, "between 0 and 2^64 - 1")
+        _require("choice", self.choice, 0 <= self.choice < 2**32, "between 0 and 2^32 - 1")
+        _require("top_logprobs", self.top_logprobs, self.top_logprobs >= 0, "at least 0")
+
+    @property
+    def is_greedy(self) -> bool:
+        """True if each token is the argmax (temperature 0)."""
+        return self.temperature == 0
+
+    def check_vocabulary(self, vocab_size: int) -> None:
+        """Refuses token ids that the model does not have.
+
+        Raises:
+            ParameterError: names the first such id.
+        """
+        for name, ids in (("logit_bias", self.logit_bias), ("banned_tokens", self.banned_tokens)):
+            for token in ids:
+                inside = 0 <= token < vocab_size
+                _require(name, token, inside, f"a token id below {vocab_size}, the vocabulary size")
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """How an engine is sized.
+
+    Attributes:
+        page_size: positions per page of the key-value cache.
+        num_pages: pages in the cache, shared by all sequences; None: it grows as needed.
+        prefill_chunk: most prompt tokens that one pass evaluates.
+    """
+
+    page_size: int = 64
+    num_pages: int | None = None
+    prefill_chunk: int = 64
+
+    def __post_init__(self) -> None:
+        """Refuses sizes below 1, naming the value."""
+        _require("page_size", self.page_size, self.page_size >= 1, "at least 1")
+        if self.num_pages is not None:
+            _require("num_pages", self.num_pages, self.num_pages >= 1, "at least 1")
+        _require("prefill_chunk", self.prefill_chunk, self.prefill_chunk >= 1, "at least 1")
+
+
+def _require(name: str, value: object, is_valid: bool, allowed: str) -> None:
+    if not is_valid:
+        raise ParameterError(f"{name} = {value!r} cannot be used; it must be {allowed}.")

@@ -1,0 +1,133 @@
+"""From prompts to finished answers: begin, step until all have ended, release everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from oneglance.config import EngineConfig, SamplingParams
+from oneglance.control.length import DraftLengthSpec, make_draft_length
+from oneglance.decode.sequence import DecodingSequence, Delivery, Vocabulary
+from oneglance.decode.step import step
+from oneglance.drafters.base import DraftContext, Drafter
+from oneglance.engine.base import Engine
+from oneglance.engine.prefill import prefill
+from oneglance.errors import CapacityError, ParameterError
+from oneglance.sampling.noise import Noise, noise_for
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A target with its vocabulary and a drafter: what is needed to answer prompts.
+
+    Attributes:
+        target: the model whose law the answers follow.
+        vocabulary: its tokens.
+        drafter: guesses.
+        k: draft tokens per pass, or "auto".
+        engine_config: `prefill_chunk` is read.
+    """
+
+    target: Engine
+    vocabulary: Vocabulary
+    drafter: Drafter[Any]
+    k: DraftLengthSpec = "auto"
+    engine_config: EngineConfig = EngineConfig()
+
+    def check(self, prompt: Sequence[int], params: SamplingParams) -> None:
+        """Refuses a request that can't be served, before any work starts (contract C4).
+
+        Args:
+            prompt: token ids.
+            params: the request's law and limits.
+
+        Raises:
+            CapacityError: the prompt leaves no room in the context.
+            ParameterError: the prompt is empty or holds unknown ids, `params` names tokens that
+                do not exist, or `k` is no draft length.
+        """
+        context_length = self.target.config.context_length
+        if not prompt:
+            raise ParameterError("The prompt has no tokens; give at least one.")
+        if len(prompt) >= context_length:
+            raise CapacityError(
+                f"The prompt has {len(prompt)} tokens and the model's context is {context_length}; "
+                f"shorten the prompt to {context_length - 1} tokens or fewer."
+            )
+        for token in prompt:
+            if not 0 <= token < self.vocabulary.size:
+                raise ParameterError(
+                    f"The prompt contains token id {token}; "
+                    f"ids must be below {self.vocabulary.size}, the vocabulary size."
+                )
+        params.check_vocabulary(self.vocabulary.size)
+        make_draft_length(self.k)
+
+    def begin(
+        self, prompt: Sequence[int], params: SamplingParams, noise: Noise | None = None
+    ) -> DecodingSequence:
+        """Opens a sequence and feeds its prompt, all but the last token: the first pass's root.
+
+        Args:
+            prompt: token ids; `check` has accepted them.
+            params: the request's law and limits.
+            noise: where random choices come from, for tests; None: as the seed says, or fresh.
+        """
+        room = self.target.config.context_length - len(prompt)
+        sequence = DecodingSequence(
+            handle=self.target.open(),
+            prompt=tuple(prompt),
+            params=params,
+            noise=noise_for(params) if noise is None else noise,
+            vocabulary=self.vocabulary,
+            max_new_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
+            draft_length=make_draft_length(self.k),
+        )
+        try:
+            started = perf_counter()
+            chunk = self.engine_config.prefill_chunk
+            prefill(self.target, sequence.handle, prompt[:-1], chunk)
+            sequence.stats.prefill_seconds = perf_counter() - started
+            sequence.session = self.drafter.start(
+                DraftContext(tuple(prompt), params, sequence.noise, sequence.eos_ids)
+            )
+        except BaseException:
+            self.target.close(sequence.handle)
+            raise
+        return sequence
+
+    def run(
+        self, prompts: Sequence[Sequence[int]], params: Sequence[SamplingParams]
+    ) -> Iterator[tuple[int, DecodingSequence, Delivery]]:
+        """Answers several prompts together; yields each pass's deliveries as they come.
+
+        Whatever ends the iteration (the last token, an error, the caller closing it), the cache
+        and the drafter are left as they were found.
+
+        Yields:
+            Index of the prompt, its sequence, and what the pass delivered.
+        """
+        for prompt, request in zip(prompts, params, strict=True):
+            self.check(prompt, request)
+        open_sequences: dict[int, DecodingSequence] = {}
+        try:
+            for index, (prompt, request) in enumerate(zip(prompts, params, strict=True)):
+                open_sequences[index] = self.begin(prompt, request)
+            while open_sequences:
+                indices = list(open_sequences)
+                deliveries = step(self.target, self.drafter, list(open_sequences.values()))
+                for index, delivery in zip(indices, deliveries, strict=True):
+                    sequence = open_sequences[index]
+                    if delivery.ending is not None:
+                        self.end(open_sequences.pop(index))
+                    yield index, sequence, delivery
+        finally:
+            for sequence in open_sequences.values():
+                self.end(sequence)
+
+    def end(self, sequence: DecodingSequence) -> None:
+        """Releases what a sequence holds in the target's cache and in the drafter."""
+        self.target.close(sequence.handle)
+        self.drafter.close(sequence.session)

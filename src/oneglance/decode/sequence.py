@@ -1,0 +1,177 @@
+"""One answer in progress: what is decided, what may still be delivered, and the counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneglance.config import SamplingParams
+from oneglance.control.length import DraftLength
+from oneglance.decode.stop import Ending, StopTracker
+from oneglance.engine.base import SequenceId, TreeRows
+from oneglance.sampling.history import TokenHistory
+from oneglance.sampling.noise import KeyedNoise, Noise
+from oneglance.types import (
+    ROOT,
+    PassTrace,
+    Proposal,
+    SpeculationStats,
+    Token,
+    TokenKind,
+)
+from oneglance.verify.base import Acceptance
+from oneglance.verify.warped_law import WarpedLaw
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What decoding must know of the target's tokens.
+
+    Attributes:
+        size: tokens that have a meaning; the model's rows may be wider and are cut to this.
+        eos_ids: tokens that end an answer.
+        token_bytes: the bytes that a token adds to the text.
+    """
+
+    size: int
+    eos_ids: frozenset[int]
+    token_bytes: Callable[[int], bytes]
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What one pass released to the user.
+
+    Attributes:
+        text: text that can no longer change.
+        tokens: the tokens released with it.
+        trace: what the pass did.
+        ending: set by the pass that ended the answer.
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    trace: PassTrace
+    ending: Ending | None
+
+
+class DecodingSequence:
+    """The state of one request between passes. Created by `decode.loop.begin`."""
+
+    def __init__(
+        self,
+        handle: SequenceId,
+        prompt: tuple[int, ...],
+        params: SamplingParams,
+        noise: Noise | KeyedNoise,
+        vocabulary: Vocabulary,
+        max_new_tokens: int,
+        draft_length: DraftLength,
+    ) -> None:
+        """Starts an answer to `prompt` of at most `max_new_tokens` tokens."""
+        self.handle = handle
+        self.params = params
+        self.noise = noise
+        self.session: Any = None  # of whatever type the drafter uses
+        self.draft_length = draft_length
+        self.eos_ids = frozenset() if params.ignore_eos else vocabulary.eos_ids
+        self.history = TokenHistory(prompt)
+        self.stats = SpeculationStats()
+        self.ending: Ending | None = None
+        self.tokens: list[Token] = []
+        self.text = ""
+        self.trace: list[PassTrace] = []
+        self._vocab_size = vocabulary.size
+        self._last_token = prompt[-1]
+        self._stop = StopTracker(params, self.eos_ids, vocabulary.token_bytes, max_new_tokens)
+        self._num_released = 0
+
+    def num_draft_tokens(self) -> int:
+        """Most tokens worth drafting: a pass delivers one more than it accepts."""
+        return min(self.draft_length.next(), self._stop.num_remaining - 1)
+
+    def rows(self, proposal: Proposal) -> TreeRows:
+        """The tree to evaluate: the last decided token, and the proposal hanging off it."""
+        return TreeRows(
+            sequence=self.handle,
+            tokens=np.concatenate([[self._last_token], proposal.tokens]).astype(np.int64),
+            parents=np.concatenate([[ROOT], proposal.parents + 1]).astype(np.int64),
+            wants_logits=np.ones(len(proposal) + 1, dtype=np.bool_),
+        )
+
+    def law(self, logits: np.ndarray[Any, np.dtype[np.float32]], proposal: Proposal) -> WarpedLaw:
+        """The target's law after each node, from the rows [N + 1, V] that the pass returned."""
+        return WarpedLaw(
+            logits[:, : self._vocab_size], proposal, self.params, self.history, self.eos_ids
+        )
+
+    def deliver(
+        self, proposal: Proposal, acceptance: Acceptance, law: WarpedLaw
+    ) -> tuple[list[int], Delivery]:
+        """Takes the accepted path and the target's token, up to the event that ends the answer.
+
+        Returns:
+            The tokens decided by this pass, and what of the answer can be released.
+        """
+        decided: list[int] = []
+        pass_index = self.stats.passes
+        last = acceptance.path[-1] if acceptance.path else ROOT
+        for node in acceptance.path:
+            before = int(proposal.parents[node])
+            token = int(proposal.tokens[node])
+            self._take(token, "accepted", proposal.drafter, law, before, pass_index, decided)
+        self._take(acceptance.next_token, acceptance.kind, None, law, last, pass_index, decided)
+        self.stats.passes += 1
+        self.stats.drafted += len(proposal)
+        self.draft_length.update(len(proposal), len(acceptance.path))
+        return decided, self._release(_trace(proposal, acceptance, len(decided)))
+
+    def _take(
+        self,
+        token_id: int,
+        kind: TokenKind,
+        drafter: str | None,
+        law: WarpedLaw,
+        before: int,
+        pass_index: int,
+        decided: list[int],
+    ) -> None:
+        """Adds one token to the answer unless that has ended, or ends with this token."""
+        if self.ending is not None:
+            return
+        is_kept = self._stop.push(token_id)
+        self.ending = self._stop.ending
+        if is_kept:
+            logprob = law.logprob(before, token_id)
+            alternatives = law.top_logprobs(before, self.params.top_logprobs)
+            self.tokens.append(Token(token_id, kind, drafter, logprob, pass_index, alternatives))
+            decided.append(token_id)
+            self.history.append(token_id)
+            self._last_token = token_id
+        del self.tokens[self._stop.num_tokens :]  # a stop string can reach back
+
+    def _release(self, trace: PassTrace) -> Delivery:
+        text, num_released = self._stop.take()
+        released = tuple(self.tokens[self._num_released : num_released])
+        self.text += text
+        self.trace.append(trace)
+        self._num_released = num_released
+        if self.ending is not None:
+            self.stats.delivered = len(self.tokens)
+            self.stats.accepted = sum(token.kind == "accepted" for token in self.tokens)
+        return Delivery(text, released, trace, self.ending)
+
+
+def _trace(proposal: Proposal, acceptance: Acceptance, num_decided: int) -> PassTrace:
+    num_path = min(num_decided, len(acceptance.path))
+    return PassTrace(
+        drafter=proposal.drafter,
+        draft_tokens=tuple(int(token) for token in proposal.tokens),
+        parents=tuple(int(parent) for parent in proposal.parents),
+        accepted=acceptance.path[:num_path],
+        next_token=acceptance.next_token if num_decided > len(acceptance.path) else None,
+        kind=acceptance.kind,
+    )

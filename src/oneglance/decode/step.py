@@ -1,0 +1,66 @@
+"""The algorithm on one page: a junior drafts a line, the expert checks it in one glance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+from oneglance.decode.sequence import DecodingSequence, Delivery
+from oneglance.drafters.base import Drafter, DraftRequest
+from oneglance.engine.base import Batch, Engine
+from oneglance.verify.select import accept
+
+
+def step(
+    target: Engine, drafter: Drafter[Any], sequences: Sequence[DecodingSequence]
+) -> list[Delivery]:
+    """One pass of the target over all sequences; each gains 1 to K + 1 tokens.
+
+    Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318. Each sequence is accepted
+    on its own, however far it gets (ragged acceptance).
+
+    Args:
+        target: the model whose law the answers follow.
+        drafter: guesses; it changes how soon tokens come, never which.
+        sequences: answers in progress; each has one decided token that is not in the cache yet.
+
+    Returns:
+        What each sequence delivered, in order.
+    """
+    times = [perf_counter()]
+
+    # 1. Propose: the drafter guesses what comes next, a chain or a tree of tokens.
+    requests = [DraftRequest(s.session, s.num_draft_tokens()) for s in sequences]
+    proposals = drafter.propose(requests)
+    times.append(perf_counter())
+
+    # 2. Verify: one pass evaluates the last decided token and every guess after it.
+    rows = [s.rows(proposal) for s, proposal in zip(sequences, proposals, strict=True)]
+    output = target.forward(Batch(tuple(rows)))
+    times.append(perf_counter())
+
+    deliveries = []
+    for s, proposal, logits in zip(sequences, proposals, output.logits, strict=True):
+        # 3. Accept: keep the guesses that the target's law allows, add one token of its own.
+        law = s.law(logits, proposal)
+        acceptance = accept(proposal, law, s.noise)
+
+        # 4. Commit: the cache keeps the rows of the accepted path (row 0 is the decided token).
+        target.commit(s.handle, [0, *(node + 1 for node in acceptance.path)])
+        decided, delivery = s.deliver(proposal, acceptance, law)
+        drafter.observe(s.session, decided)
+        deliveries.append(delivery)
+    times.append(perf_counter())
+
+    _share_time(sequences, times)
+    return deliveries
+
+
+def _share_time(sequences: Sequence[DecodingSequence], times: list[float]) -> None:
+    """Books the pass's time to its sequences in equal parts, so that pooled sums are true."""
+    start, drafted, verified, accepted = times
+    for s in sequences:
+        s.stats.draft_seconds += (drafted - start) / len(sequences)
+        s.stats.verify_seconds += (verified - drafted) / len(sequences)
+        s.stats.accept_seconds += (accepted - verified) / len(sequences)

@@ -1,0 +1,162 @@
+"""A smaller model of the same vocabulary drafts for the target.
+
+Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318. Greedy requests get the draft's
+argmax (a point mass). Sampled ones get a draw from the draft's law under the request's own warps,
+and that law is reported. With a seed, the draw uses the target's noise of the same position
+(`algorithms.md` §14), so that the two agree as often as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oneglance.config import EngineConfig
+from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
+from oneglance.engine.base import Batch, Engine, SequenceId, TreeRows
+from oneglance.engine.prefill import prefill
+from oneglance.sampling.history import TokenHistory
+from oneglance.sampling.noise import KeyedNoise
+from oneglance.sampling.softmax import softmax
+from oneglance.sampling.warp import warp
+from oneglance.types import Float32Array, Float64Array, Proposal
+
+
+@dataclass
+class DraftModelSession:
+    """One request as the draft model sees it.
+
+    The draft's cache holds `cached`, which agrees with the decided tokens up to the last
+    rejection; what differs is dropped before the next draft, what is missing is fed then. So a
+    token whose key and value were never computed (the last one of a draft that was accepted
+    whole) is made up for like any other.
+    """
+
+    context: DraftContext
+    sequence: SequenceId
+    history: TokenHistory
+    tokens: list[int]
+    cached: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _Draft:
+    """A draft in the making."""
+
+    session: DraftModelSession
+    limit: int
+    pending: list[int]
+    tokens: list[int] = field(default_factory=list)
+    laws: list[Float64Array] = field(default_factory=list)
+
+
+class DraftModelDrafter(Drafter[DraftModelSession]):
+    """Runs the draft model K times, for all requests of a pass together."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        vocab_size: int,
+        name: str = "draft",
+        engine_config: EngineConfig = EngineConfig(),
+    ) -> None:
+        """Takes an engine for the draft model.
+
+        Args:
+            engine: holds the draft model; the drafter opens and closes sequences in it.
+            vocab_size: width of the target's law. The draft's rows are cut or padded to it, so
+                that both speak of the same tokens whatever the padding of their matrices.
+            name: shown as the drafter of its tokens.
+            engine_config: `prefill_chunk` is read.
+        """
+        self.name = name
+        self._engine = engine
+        self._vocab_size = vocab_size
+        self._prefill_chunk = engine_config.prefill_chunk
+
+    def start(self, context: DraftContext) -> DraftModelSession:
+        """Opens a sequence in the draft's cache; the prompt is fed with the first draft."""
+        history = TokenHistory(context.prompt)
+        return DraftModelSession(context, self._engine.open(), history, list(context.prompt))
+
+    def propose(self, requests: Sequence[DraftRequest[DraftModelSession]]) -> list[Proposal]:
+        """Drafts a chain per request, fewer tokens where the draft's own context ends."""
+        drafts = [self._begin(request) for request in requests]
+        while active := [draft for draft in drafts if len(draft.tokens) < draft.limit]:
+            rows = [self._rows(draft) for draft in active]
+            output = self._engine.forward(Batch(tuple(rows)))
+            for draft, logits in zip(active, output.logits, strict=True):
+                self._extend(draft, logits[0])
+        return [
+            Proposal.chain(draft.tokens, draft.laws if draft.laws else None, self.name)
+            for draft in drafts
+        ]
+
+    def observe(self, session: DraftModelSession, tokens: Sequence[int]) -> None:
+        """Keeps of the draft's cache what agrees with the decided tokens."""
+        start = len(session.tokens)
+        session.tokens.extend(tokens)
+        for token in tokens:
+            session.history.append(token)
+        num_valid = min(start, len(session.cached))
+        while num_valid < min(len(session.cached), len(session.tokens) - 1) and (
+            session.cached[num_valid] == session.tokens[num_valid]
+        ):
+            num_valid += 1
+        if num_valid < len(session.cached):
+            self._engine.truncate(session.sequence, num_valid)
+            del session.cached[num_valid:]
+
+    def close(self, session: DraftModelSession) -> None:
+        """Releases the draft's cache of this request."""
+        self._engine.close(session.sequence)
+
+    def _begin(self, request: DraftRequest[DraftModelSession]) -> _Draft:
+        session = request.session
+        # The last of K draft tokens is not fed, hence one position less than K is needed.
+        room = self._engine.config.context_length - len(session.tokens) + 1
+        limit = max(0, min(request.num_draft_tokens, room))
+        pending = session.tokens[len(session.cached) :]
+        if limit > 0 and len(pending) > 1:
+            prefill(self._engine, session.sequence, pending[:-1], self._prefill_chunk)
+            session.cached.extend(pending[:-1])
+        return _Draft(session, limit, pending[-1:])
+
+    def _rows(self, draft: _Draft) -> TreeRows:
+        return TreeRows.chain(draft.session.sequence, draft.pending)
+
+    def _extend(self, draft: _Draft, logits: Float32Array) -> None:
+        """Keeps the row just evaluated and chooses the next draft token from it."""
+        session = draft.session
+        self._engine.commit(session.sequence, range(len(draft.pending)))
+        session.cached.extend(draft.pending)
+        context = session.context
+        warped = warp(
+            _fit(logits, self._vocab_size),
+            context.params,
+            session.history,
+            path=draft.tokens,
+            eos_ids=context.eos_ids,
+        )
+        if context.params.is_greedy:
+            token = int(np.argmax(warped))
+        elif isinstance(context.noise, KeyedNoise):
+            token = context.noise.sample(warped, session.history.num_output + len(draft.tokens))
+        else:
+            law = softmax(warped)
+            token = context.noise.draw(law)
+            draft.laws.append(law)
+        draft.tokens.append(token)
+        draft.pending = [token]
+        if token in context.eos_ids:
+            draft.limit = len(draft.tokens)
+
+
+def _fit(logits: Float32Array, vocab_size: int) -> Float32Array:
+    """Cuts a row to the target's vocabulary, or pads it with tokens that are never drawn."""
+    if len(logits) >= vocab_size:
+        return logits[:vocab_size]
+    padding = np.full(vocab_size - len(logits), -np.inf, dtype=np.float32)
+    return np.concatenate([logits, padding])

@@ -1,0 +1,27 @@
+"""No drafter: plain decoding, one token a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
+from oneglance.types import Proposal
+
+
+class NoDrafter(Drafter[None]):
+    """Proposes nothing."""
+
+    name = "none"
+
+    def start(self, context: DraftContext) -> None:
+        """Needs to know nothing."""
+
+    def propose(self, requests: Sequence[DraftRequest[None]]) -> list[Proposal]:
+        """An empty proposal for each."""
+        return [Proposal.empty(self.name) for _ in requests]
+
+    def observe(self, session: None, tokens: Sequence[int]) -> None:
+        """Learns nothing."""
+
+    def close(self, session: None) -> None:
+        """Holds nothing."""

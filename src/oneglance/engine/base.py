@@ -1,0 +1,145 @@
+"""What an engine is: one ragged forward pass over trees, and a cache that keeps what was accepted.
+
+Each sequence has a committed prefix in the key-value cache. A pass evaluates, for each sequence
+in it, a tree that hangs off that prefix: a prompt chunk is a chain, a draft is a chain or a tree
+whose first row is the last decided token. After the accept rule, `commit` keeps the rows of the
+accepted path and drops the rest.
+
+Contract C2: the logits of a row are a bit-exact function of the weights and of the tokens on the
+way from the start of the sequence to that row, and of nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oneglance.config import ModelConfig
+from oneglance.types import ROOT, BoolArray, Float32Array, IntArray
+
+SequenceId = int
+
+
+@dataclass(frozen=True)
+class TreeRows:
+    """The rows of one sequence in a pass: a tree off its committed prefix.
+
+    Attributes:
+        sequence: which sequence, as `Engine.open` returned it.
+        tokens: [N] token ids.
+        parents: [N] index of each row's parent among these rows; `ROOT` = the end of the prefix.
+            Parents come before children.
+        wants_logits: [N] rows whose logits are needed.
+    """
+
+    sequence: SequenceId
+    tokens: IntArray
+    parents: IntArray
+    wants_logits: BoolArray
+
+    @classmethod
+    def chain(
+        cls, sequence: SequenceId, tokens: Sequence[int], wants_logits: bool | Sequence[bool] = True
+    ) -> TreeRows:
+        """Rows in a line, as in prefill; `wants_logits` for all or for each."""
+        count = len(tokens)
+        return cls(
+            sequence=sequence,
+            tokens=np.asarray(tokens, dtype=np.int64),
+            parents=np.arange(-1, count - 1, dtype=np.int64),
+            wants_logits=np.broadcast_to(np.asarray(wants_logits, dtype=np.bool_), (count,)),
+        )
+
+    def __post_init__(self) -> None:
+        """Checks the shape; a caller that breaks it has a bug, hence assertions."""
+        assert len(self.tokens) >= 1, "a pass needs at least one row for each sequence"
+        assert self.tokens.shape == self.parents.shape == self.wants_logits.shape
+        indices = np.arange(len(self.tokens))
+        assert bool(np.all((self.parents >= ROOT) & (self.parents < indices))), "parent after child"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One pass: the trees of all sequences in it, each sequence at most once.
+
+    Attributes:
+        trees: the rows of each sequence, in the order in which outputs are returned.
+        hidden_layers: layers whose hidden states are wanted for every row: i < num_layers is the
+            residual stream that enters layer i, num_layers is the final normalised state.
+        num_layers: evaluate only the first so many layers, then the final norm and head (early
+            exit); None: all.
+    """
+
+    trees: tuple[TreeRows, ...]
+    hidden_layers: tuple[int, ...] = ()
+    num_layers: int | None = None
+
+    def __post_init__(self) -> None:
+        """Checks that no sequence occurs twice."""
+        sequences = [tree.sequence for tree in self.trees]
+        assert len(set(sequences)) == len(sequences), "a sequence occurs twice in one pass"
+
+
+@dataclass(frozen=True)
+class PassOutput:
+    """What a pass returns, one entry per tree of the batch.
+
+    Attributes:
+        logits: for each tree, [number of its rows with wants_logits, V] float32, in row order.
+        hidden: for each wanted layer, for each tree, [N, hidden_size] float32.
+    """
+
+    logits: tuple[Float32Array, ...]
+    hidden: Mapping[int, tuple[Float32Array, ...]] = field(default_factory=dict)
+
+
+class Engine(ABC):
+    """A model with its weights, its key-value cache and its device. Not safe for several threads.
+
+    Sequences are opened, evaluated with `forward`, advanced with `commit`, and closed. Between
+    `forward` and `commit` the rows of a pass are in flight: they are visible to nobody, and the
+    next `forward` of that sequence drops them.
+    """
+
+    config: ModelConfig
+
+    @abstractmethod
+    def open(self) -> SequenceId:
+        """Starts a sequence with an empty prefix."""
+
+    @abstractmethod
+    def fork(self, sequence: SequenceId) -> SequenceId:
+        """Starts a sequence with the committed prefix of another; pages are shared, not copied."""
+
+    @abstractmethod
+    def length(self, sequence: SequenceId) -> int:
+        """Number of committed positions."""
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> PassOutput:
+        """Evaluates one pass and leaves its rows in flight.
+
+        Raises:
+            CapacityError: the rows do not fit the context or the cache; nothing has changed.
+        """
+
+    @abstractmethod
+    def commit(self, sequence: SequenceId, rows: Sequence[int]) -> None:
+        """Appends in-flight rows to the prefix and drops the others.
+
+        Args:
+            sequence: a sequence of the last pass.
+            rows: indices into its tree, a path from the first level down (ascending); may be
+                empty.
+        """
+
+    @abstractmethod
+    def truncate(self, sequence: SequenceId, length: int) -> None:
+        """Drops in-flight rows and all committed positions from `length` on (rollback)."""
+
+    @abstractmethod
+    def close(self, sequence: SequenceId) -> None:
+        """Ends a sequence and releases its pages."""

@@ -1,0 +1,153 @@
+"""What a pass has to do, worked out and checked before any array is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from oneglance.config import ModelConfig
+from oneglance.engine.base import Batch, SequenceId, TreeRows
+from oneglance.errors import CapacityError, ParameterError
+from oneglance.types import ROOT, IntArray
+
+
+@dataclass(frozen=True)
+class RowPath:
+    """How to turn the previous row's path into this row's path.
+
+    Attributes:
+        num_kept: how many first rows of the previous row's path are on this row's path too.
+        rows: the rest of this row's path, itself last; indices into the tree.
+    """
+
+    num_kept: int
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TreePlan:
+    """One tree of a pass.
+
+    Attributes:
+        tree: its rows.
+        rows: where they lie among all rows of the pass.
+        prefix_length: committed positions before it.
+        positions: [N] absolute position of each row; siblings share one.
+        paths: [N] the ancestors of each row, as changes from row to row.
+    """
+
+    tree: TreeRows
+    rows: slice
+    prefix_length: int
+    positions: IntArray
+    paths: tuple[RowPath, ...]
+
+
+@dataclass(frozen=True)
+class PassPlan:
+    """All trees of a pass, their rows one after another.
+
+    Attributes:
+        trees: in the order of the batch.
+        tokens: [R] ids of all rows.
+        positions: [R] absolute positions of all rows.
+        num_layers: how many layers to evaluate.
+        hidden_layers: whose hidden states to return.
+    """
+
+    trees: tuple[TreePlan, ...]
+    tokens: IntArray
+    positions: IntArray
+    num_layers: int
+    hidden_layers: tuple[int, ...]
+
+
+def plan_pass(batch: Batch, config: ModelConfig, length: Callable[[SequenceId], int]) -> PassPlan:
+    """Lays out a batch of at least one tree.
+
+    Args:
+        batch: what to evaluate.
+        config: of the model.
+        length: number of committed positions of a sequence.
+
+    Raises:
+        CapacityError: a row lies beyond the context.
+        ParameterError: a token id, a layer or a sequence does not exist.
+    """
+    num_layers = config.num_layers if batch.num_layers is None else batch.num_layers
+    _check_layers(batch, num_layers, config.num_layers)
+    trees: list[TreePlan] = []
+    first_row = 0
+    for tree in batch.trees:
+        trees.append(_plan_tree(tree, first_row, length(tree.sequence), config))
+        first_row += len(tree.tokens)
+    return PassPlan(
+        trees=tuple(trees),
+        tokens=np.concatenate([tree.tokens for tree in batch.trees]),
+        positions=np.concatenate([plan.positions for plan in trees]),
+        num_layers=num_layers,
+        hidden_layers=batch.hidden_layers,
+    )
+
+
+def row_paths(parents: IntArray) -> tuple[RowPath, ...]:
+    """The path from the first level to each row of a tree, as changes from row to row."""
+    paths: list[list[int]] = []
+    changes: list[RowPath] = []
+    previous: list[int] = []
+    for row, parent in enumerate(parents.tolist()):
+        path = [row] if parent == ROOT else [*paths[parent], row]
+        num_kept = _common_length(previous, path)
+        changes.append(RowPath(num_kept, tuple(path[num_kept:])))
+        paths.append(path)
+        previous = path
+    return tuple(changes)
+
+
+def _common_length(first: list[int], second: list[int]) -> int:
+    # In a chain, by far the most frequent case, the whole previous path is kept.
+    if first == second[:-1]:
+        return len(first)
+    length = 0
+    while length < min(len(first), len(second)) and first[length] == second[length]:
+        length += 1
+    return length
+
+
+def _plan_tree(tree: TreeRows, first_row: int, prefix_length: int, config: ModelConfig) -> TreePlan:
+    _check_tokens(tree, config.vocab_size)
+    paths = row_paths(tree.parents)
+    depths = np.asarray([path.num_kept + len(path.rows) for path in paths], dtype=np.int64)
+    needed = prefix_length + int(depths.max())
+    if needed > config.context_length:
+        raise CapacityError(
+            f"Sequence {tree.sequence} would reach {needed} positions, but the model's context "
+            f"has {config.context_length}; shorten the prompt or ask for fewer tokens."
+        )
+    rows = slice(first_row, first_row + len(tree.tokens))
+    return TreePlan(tree, rows, prefix_length, prefix_length + depths - 1, paths)
+
+
+def _check_tokens(tree: TreeRows, vocab_size: int) -> None:
+    outside = (tree.tokens < 0) | (tree.tokens >= vocab_size)
+    if outside.any():
+        raise ParameterError(
+            f"Token id {int(tree.tokens[outside][0])} does not exist; use ids from 0 to "
+            f"{vocab_size - 1}, the model's vocabulary."
+        )
+
+
+def _check_layers(batch: Batch, num_layers: int, model_layers: int) -> None:
+    if not 1 <= num_layers <= model_layers:
+        raise ParameterError(
+            f"num_layers = {num_layers} cannot be used; it must be 1 to {model_layers}, the "
+            "layers that the model has."
+        )
+    for layer in batch.hidden_layers:
+        if not 0 <= layer <= num_layers:
+            raise ParameterError(
+                f"hidden_layers = {batch.hidden_layers} cannot be used; each must be 0 to "
+                f"{num_layers}, the layers that this pass evaluates."
+            )

@@ -1,0 +1,34 @@
+"""Feeding tokens whose logits nobody needs: prompts, and what a draft model missed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from oneglance.engine.base import Batch, Engine, SequenceId, TreeRows
+
+
+def prefill(
+    engine: Engine,
+    sequence: SequenceId,
+    tokens: Sequence[int],
+    chunk: int,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Appends tokens to a sequence's committed prefix.
+
+    Args:
+        engine: whose cache takes them.
+        sequence: an open sequence.
+        tokens: ids to append; may be empty.
+        chunk: most tokens per pass; it has no influence on any bit.
+        on_progress: called with (tokens done, tokens in all) after each pass.
+
+    Raises:
+        CapacityError: they do not fit; the chunks before the failing one stay committed.
+    """
+    for start in range(0, len(tokens), chunk):
+        part = tokens[start : start + chunk]
+        engine.forward(Batch((TreeRows.chain(sequence, part, wants_logits=False),)))
+        engine.commit(sequence, range(len(part)))
+        if on_progress is not None:
+            on_progress(start + len(part), len(tokens))

@@ -1,0 +1,224 @@
+"""The reference engine: the model in float32 numpy, slow and obvious, the oracle of all others.
+
+Contract C2 holds by construction. Every row is evaluated on its own: each sum has a shape and an
+order that only the model and the row's position decide, never the batch, the tree around the
+row, the chunking of the prompt, the pages that hold its prefix, or the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+from oneglance.checkpoints.base import ModelWeights
+from oneglance.config import EngineConfig, ModelConfig
+from oneglance.engine.arithmetic import Projector, rms_norm, softmax, swiglu
+from oneglance.engine.base import Batch, Engine, PassOutput, SequenceId
+from oneglance.engine.float_weights import FloatLayer, dequantize_model
+from oneglance.engine.kv_cache import KVCache
+from oneglance.engine.pass_plan import PassPlan, TreePlan, plan_pass
+from oneglance.engine.rope import RopeTable
+from oneglance.errors import ParameterError
+from oneglance.types import Float32Array, ProgressCallback
+
+
+class ReferenceEngine(Engine):
+    """A decoder of the Llama family on dequantised weights, 4 bytes of memory per weight."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: ModelWeights,
+        engine_config: EngineConfig = EngineConfig(),
+        progress: ProgressCallback | None = None,
+        num_threads: int = 1,
+    ) -> None:
+        """Dequantises the weights.
+
+        Args:
+            config: shape of the model.
+            weights: as the file has them.
+            engine_config: size of the cache's pages and how many there may be.
+            progress: called with ("load weights", units done, units in all).
+            num_threads: threads that share out the outputs of matrix products; no influence on
+                any bit.
+
+        Raises:
+            CheckpointError: weights and configuration do not fit together.
+            ParameterError: `num_threads` is below 1.
+        """
+        if num_threads < 1:
+            raise ParameterError(
+                f"num_threads = {num_threads} cannot be used; it must be 1 or more."
+            )
+        self.config = config
+        self.engine_config = engine_config
+        self._weights = dequantize_model(config, weights, progress)
+        self._rope = RopeTable(config)
+        self._cache = KVCache(config, engine_config)
+        self._projector = Projector(num_threads)
+        self._blas = ThreadpoolController()
+
+    def open(self) -> SequenceId:
+        """Starts a sequence with an empty prefix."""
+        return self._cache.open()
+
+    def fork(self, sequence: SequenceId) -> SequenceId:
+        """Starts a sequence with the committed prefix of another; pages are shared, not copied.
+
+        Raises:
+            ParameterError: the sequence is not open.
+        """
+        return self._cache.fork(sequence)
+
+    def length(self, sequence: SequenceId) -> int:
+        """Number of committed positions.
+
+        Raises:
+            ParameterError: the sequence is not open.
+        """
+        return self._cache.length(sequence)
+
+    def forward(self, batch: Batch) -> PassOutput:
+        """Evaluates one pass and leaves its rows in flight.
+
+        Raises:
+            CapacityError: the rows do not fit the context or the cache; nothing has changed.
+            ParameterError: a sequence, token or layer does not exist, or a prefix that fewer
+                layers evaluated (early exit) would be read by more; nothing has changed.
+        """
+        if not batch.trees:
+            return PassOutput((), dict.fromkeys(batch.hidden_layers, ()))
+        plan = plan_pass(batch, self.config, self._cache.length)
+        self._cache.begin_pass(batch.trees, plan.num_layers)
+        # A BLAS with several threads may split a sum between them; with one it cannot.
+        # Weights that are not finite give logits that are not finite, without warnings.
+        with (
+            self._blas.limit(limits=1, user_api="blas"),
+            np.errstate(over="ignore", invalid="ignore"),
+        ):
+            return self._evaluate(plan)
+
+    def commit(self, sequence: SequenceId, rows: Sequence[int]) -> None:
+        """Appends in-flight rows, a path from the first level down, and drops the others.
+
+        Raises:
+            ParameterError: the sequence is not open.
+        """
+        self._cache.commit(sequence, rows)
+
+    def truncate(self, sequence: SequenceId, length: int) -> None:
+        """Drops in-flight rows and all committed positions from `length` on (rollback).
+
+        Raises:
+            ParameterError: the sequence is not open or shorter than `length`.
+        """
+        self._cache.truncate(sequence, length)
+
+    def close(self, sequence: SequenceId) -> None:
+        """Ends a sequence and releases its pages.
+
+        Raises:
+            ParameterError: the sequence is not open.
+        """
+        self._cache.close(sequence)
+
+    def _evaluate(self, plan: PassPlan) -> PassOutput:
+        stream = self._weights.embedding[plan.tokens]  # [R, D]
+        hidden: dict[int, Float32Array] = {}
+        for index, layer in enumerate(self._weights.layers[: plan.num_layers]):
+            if index in plan.hidden_layers:
+                hidden[index] = stream
+            stream = stream + self._attention(plan, index, layer, stream)
+            stream = stream + self._feed_forward(layer, stream)
+        final = rms_norm(stream, self._weights.final_norm, self.config.rms_norm_eps)
+        if plan.num_layers in plan.hidden_layers:
+            hidden[plan.num_layers] = final
+        return PassOutput(
+            logits=self._logits(plan, final),
+            hidden={
+                layer: tuple(hidden[layer][tree.rows].copy() for tree in plan.trees)
+                for layer in plan.hidden_layers
+            },
+        )
+
+    def _logits(self, plan: PassPlan, final: Float32Array) -> tuple[Float32Array, ...]:
+        wanted = [np.asarray(plan_tree.tree.wants_logits) for plan_tree in plan.trees]
+        logits = self._projector.project(self._weights.head, final[np.concatenate(wanted)])
+        ends = np.cumsum([int(mask.sum()) for mask in wanted])
+        return tuple(np.split(logits, ends[:-1]))
+
+    def _feed_forward(self, layer: FloatLayer, stream: Float32Array) -> Float32Array:
+        normed = rms_norm(stream, layer.post_attention_norm, self.config.rms_norm_eps)
+        gate, up = np.split(self._projector.project(layer.gate_up, normed), 2, axis=1)
+        return self._projector.project(layer.down_proj, swiglu(gate, up))
+
+    def _attention(
+        self, plan: PassPlan, index: int, layer: FloatLayer, stream: Float32Array
+    ) -> Float32Array:
+        normed = rms_norm(stream, layer.input_norm, self.config.rms_norm_eps)
+        queries, keys, values = self._queries_keys_values(layer, normed)
+        queries = self._rope.rotate(queries, plan.positions)
+        keys = self._rope.rotate(keys, plan.positions)
+        mixed = np.empty((len(stream), layer.o_proj.shape[1]), dtype=np.float32)
+        for tree in plan.trees:
+            rows = tree.rows
+            self._cache.write(index, tree.tree.sequence, keys[rows], values[rows])
+            self._attend_tree(index, tree, queries[rows], keys[rows], values[rows], mixed[rows])
+        return self._projector.project(layer.o_proj, mixed)
+
+    def _queries_keys_values(
+        self, layer: FloatLayer, normed: Float32Array
+    ) -> tuple[Float32Array, Float32Array, Float32Array]:
+        """[R, heads, head_dim] queries and [R, kv_heads, head_dim] keys and values, unrotated."""
+        config = self.config
+        qkv = self._projector.project(layer.qkv, normed)
+        if layer.qkv_bias is not None:
+            qkv += layer.qkv_bias
+        heads = qkv.reshape(len(normed), -1, config.head_dim)
+        first_value = config.num_heads + config.num_kv_heads
+        queries, keys = heads[:, : config.num_heads], heads[:, config.num_heads : first_value]
+        if layer.q_norm is not None and layer.k_norm is not None:
+            queries = rms_norm(queries, layer.q_norm, config.rms_norm_eps)
+            keys = rms_norm(keys, layer.k_norm, config.rms_norm_eps)
+        return queries, keys, heads[:, first_value:]
+
+    def _attend_tree(
+        self,
+        index: int,
+        plan: TreePlan,
+        queries: Float32Array,
+        keys: Float32Array,
+        values: Float32Array,
+        mixed: Float32Array,
+    ) -> None:
+        """Attention of each row of a tree over the prefix, its ancestors and itself.
+
+        The keys and values that a row sees are laid out in order of position, as if its path
+        were the only one, so that siblings and order of rows leave no trace.
+
+        Args:
+            index: of the layer.
+            plan: of the tree.
+            queries: [N, heads, head_dim], rotated.
+            keys: [N, kv_heads, head_dim], rotated.
+            values: [N, kv_heads, head_dim].
+            mixed: [N, heads · head_dim], receives the weighted sums of values.
+        """
+        config = self.config
+        shape = (config.num_kv_heads, int(plan.positions.max()) + 1, config.head_dim)
+        seen_keys, seen_values = np.empty(shape, np.float32), np.empty(shape, np.float32)
+        self._cache.read_prefix(index, plan.tree.sequence, seen_keys, seen_values)
+        scale = np.float32(config.head_dim**-0.5)
+        for row, path in enumerate(plan.paths):
+            stop = int(plan.positions[row]) + 1
+            start = plan.prefix_length + path.num_kept
+            new = list(path.rows)
+            seen_keys[:, start:stop] = keys[new].swapaxes(0, 1)
+            seen_values[:, start:stop] = values[new].swapaxes(0, 1)
+            # [kv_heads, queries per kv head, head_dim]: consecutive query heads share a kv head.
+            grouped = (queries[row] * scale).reshape(config.num_kv_heads, -1, config.head_dim)
+            weights = softmax(grouped @ seen_keys[:, :stop].swapaxes(1, 2))
+            mixed[row] = (weights @ seen_values[:, :stop]).reshape(-1)

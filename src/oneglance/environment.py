@@ -1,0 +1,62 @@
+"""The one place where environment variables are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from oneglance.errors import ParameterError
+
+CACHE_VARIABLE = "ONEGLANCE_CACHE"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What the environment says.
+
+    Attributes:
+        cache_dir: folder for everything that can be fetched or measured again. `ONEGLANCE_CACHE`
+            if it is set, else the user's cache folder of this platform. It need not exist yet.
+    """
+
+    cache_dir: Path
+
+    @property
+    def models_dir(self) -> Path:
+        """Where pulled models are kept."""
+        return self.cache_dir / "models"
+
+
+def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
+    """Reads and checks the variables of this package.
+
+    Args:
+        variables: the environment; None: that of this process, as it is now.
+
+    Raises:
+        ParameterError: a variable is set to a value that cannot be used.
+    """
+    variables = os.environ if variables is None else variables
+    return Environment(cache_dir=_cache_dir(variables.get(CACHE_VARIABLE)))
+
+
+def child_environment(temporary_dir: Path) -> dict[str, str]:
+    """The environment of this process for a child whose temporary files go to `temporary_dir`."""
+    return {**os.environ, "TMPDIR": str(temporary_dir), "TEMP": str(temporary_dir)}
+
+
+def _cache_dir(value: str | None) -> Path:
+    if value is None:
+        return platformdirs.user_cache_path("oneglance")
+    path = Path(value).expanduser()
+    if not path.is_absolute():
+        raise ParameterError(
+            f"{CACHE_VARIABLE} = {value!r} cannot be used; it must be an absolute path."
+        )
+    if path.exists() and not path.is_dir():
+        raise ParameterError(f"{CACHE_VARIABLE} = {value!r} is not a folder; name a folder.")
+    return path

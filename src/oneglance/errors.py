@@ -1,0 +1,35 @@
+"""The exceptions that users meet.
+
+    OneglanceError                 every error of this package that a user can cause or mend
+    ├── ParameterError             a parameter has a value that cannot be honoured
+    ├── UnsupportedError           the combination asked for cannot be done exactly, or not at all
+    ├── CheckpointError            a model file is missing, truncated, corrupt or of an unknown kind
+    ├── DownloadError              a model could not be fetched from any of its sources
+    └── CapacityError              the prompt or batch does not fit the context or the cache
+
+Each message is one sentence or two: the bad value, then the remedy.
+"""
+
+
+class OneglanceError(Exception):
+    """Base of every error that a user can cause or mend."""
+
+
+class ParameterError(OneglanceError, ValueError):
+    """A parameter has a value that cannot be honoured."""
+
+
+class UnsupportedError(OneglanceError):
+    """The combination asked for cannot be done exactly, or not at all; the message says why."""
+
+
+class CheckpointError(OneglanceError):
+    """A model file is missing, truncated, corrupt or of a kind that is not supported."""
+
+
+class DownloadError(OneglanceError):
+    """A model could not be fetched from any of its sources."""
+
+
+class CapacityError(OneglanceError):
+    """A prompt or batch does not fit the context length or the key-value cache."""

@@ -1,0 +1,193 @@
+"""Small value types that every part shares: arrays, proposals, delivered tokens, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float32Array = NDArray[np.float32]
+Float64Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+ROOT = -1
+"""Index of the node that a proposal hangs off: the last token that is already decided."""
+
+TokenKind = Literal["accepted", "recovered", "bonus", "plain"]
+"""How a delivered token came about: a draft token that was kept; drawn from the residual after a
+rejection; drawn from the target after a whole path was kept; decoded with nothing drafted."""
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A tree of draft tokens hanging off the last decided token of one sequence.
+
+    Attributes:
+        tokens: [N] token ids. Siblings carry distinct ids unless they were drawn with replacement.
+        parents: [N] index of each token's parent, `ROOT` for the first level; always smaller
+            than the token's own index, so that ancestors come first.
+        draft_probs: for each of the N tokens the law [V] (float64, sums to 1) it was drawn from,
+            after every warp that was applied; siblings share one law (the same array object).
+            None for tokens that are a function of the prefix alone (argmax, lookup): point masses.
+        with_replacement: siblings were drawn independently from their law; otherwise each was
+            drawn from the law without the earlier siblings. Order of index is order of drawing.
+        drafter: name of the drafter, for provenance.
+    """
+
+    tokens: IntArray
+    parents: IntArray
+    draft_probs: tuple[Float64Array, ...] | None = None
+    with_replacement: bool = False
+    drafter: str = "none"
+
+    def __post_init__(self) -> None:
+        """Checks the shape; a drafter that breaks it has a bug, hence assertions."""
+        assert self.tokens.shape == self.parents.shape, "tokens and parents differ in length"
+        assert self.tokens.ndim == 1, "tokens must be one-dimensional"
+        indices = np.arange(len(self.tokens))
+        assert bool(np.all((self.parents >= ROOT) & (self.parents < indices))), "parent after child"
+        if self.draft_probs is not None:
+            assert len(self.draft_probs) == len(self.tokens), "one law per draft token"
+
+    @classmethod
+    def empty(cls, drafter: str = "none") -> Proposal:
+        """A proposal of nothing: the pass yields one plain token."""
+        return cls.chain([], drafter=drafter)
+
+    @classmethod
+    def chain(
+        cls,
+        tokens: Sequence[int],
+        draft_probs: Sequence[Float64Array] | None = None,
+        drafter: str = "none",
+    ) -> Proposal:
+        """A tree with a single branch, the first token hanging off the root."""
+        return cls(
+            tokens=np.asarray(tokens, dtype=np.int64),
+            parents=np.arange(-1, len(tokens) - 1, dtype=np.int64),
+            draft_probs=None if draft_probs is None else tuple(draft_probs),
+            drafter=drafter,
+        )
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def is_chain(self) -> bool:
+        """True if no node has two children (an empty proposal is a chain)."""
+        return bool(np.array_equal(self.parents, np.arange(-1, len(self.tokens) - 1)))
+
+    def children(self, node: int) -> list[int]:
+        """Indices of the children of a node (or of `ROOT`), in order of drawing."""
+        return [int(child) for child in np.flatnonzero(self.parents == node)]
+
+    def path_to(self, node: int) -> list[int]:
+        """Indices from the first level down to `node`, both included; empty for `ROOT`."""
+        path: list[int] = []
+        while node != ROOT:
+            path.append(node)
+            node = int(self.parents[node])
+        return path[::-1]
+
+    def depths(self) -> IntArray:
+        """[N] depth of each token, 1 for the first level."""
+        depths = np.ones(len(self.tokens), dtype=np.int64)
+        for node, parent in enumerate(self.parents):
+            if parent != ROOT:
+                depths[node] = depths[parent] + 1
+        return depths
+
+
+@dataclass(frozen=True)
+class Token:
+    """One delivered token and where it came from.
+
+    Attributes:
+        token_id: id in the target's vocabulary.
+        kind: accepted, recovered, bonus or plain.
+        drafter: who drafted it; None unless it was accepted.
+        logprob: natural log of the target's probability of this token given everything before
+            it, under the model's own law (temperature 1, before any warp).
+        pass_index: which pass of this request delivered it, from 0.
+        top_logprobs: the most probable alternatives (id, logprob), best first; empty unless asked.
+    """
+
+    token_id: int
+    kind: TokenKind
+    drafter: str | None
+    logprob: float
+    pass_index: int
+    top_logprobs: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class PassTrace:
+    """What happened in one pass of one request; enough to draw it.
+
+    Attributes:
+        drafter: who proposed.
+        draft_tokens: [N] proposed ids.
+        parents: [N] tree structure, `ROOT` for the first level.
+        accepted: indices of the delivered path, from the first level down.
+        next_token: the target's own token that ends the pass; None if the answer ended before it.
+        kind: kind of `next_token`.
+    """
+
+    drafter: str
+    draft_tokens: tuple[int, ...]
+    parents: tuple[int, ...]
+    accepted: tuple[int, ...]
+    next_token: int | None
+    kind: TokenKind
+
+
+@dataclass
+class SpeculationStats:
+    """Raw counts of a request or of many, pooled over passes, and the two figures made of them.
+
+    Invariant: `delivered` = `accepted` + tokens of the target's own (recovered, bonus, plain).
+    """
+
+    passes: int = 0
+    """Passes of the target that verified a proposal, an empty one included; not prefill."""
+    drafted: int = 0
+    """Draft tokens that were verified."""
+    accepted: int = 0
+    """Draft tokens that were delivered; what is cut by a stop event does not count."""
+    delivered: int = 0
+    """Tokens delivered."""
+    prefill_seconds: float = 0.0
+    draft_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    accept_seconds: float = 0.0
+
+    @property
+    def acceptance_rate(self) -> float:
+        """Accepted ÷ drafted; 0 if nothing was drafted."""
+        return self.accepted / self.drafted if self.drafted else 0.0
+
+    @property
+    def mean_accepted_length(self) -> float:
+        """Delivered tokens ÷ target passes; 0 before the first pass."""
+        return self.delivered / self.passes if self.passes else 0.0
+
+    def add(self, other: SpeculationStats) -> None:
+        """Pools the counts of another request into this one."""
+        self.passes += other.passes
+        self.drafted += other.drafted
+        self.accepted += other.accepted
+        self.delivered += other.delivered
+        self.prefill_seconds += other.prefill_seconds
+        self.draft_seconds += other.draft_seconds
+        self.verify_seconds += other.verify_seconds
+        self.accept_seconds += other.accept_seconds
+
+
+ProgressCallback = Callable[[str, int, int], None]
+"""Called with (what is being done, units done, units in all) during long work."""

@@ -1,0 +1,118 @@
+"""Runs the command line as a real process: with pipes, or on a pseudo-terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from types import TracebackType
+
+COMMAND = (sys.executable, "-m", "oneglance")
+TIMEOUT_SECONDS = 120.0
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+def run(
+    *arguments: str,
+    stdin: str | bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end, with pipes for its three streams.
+
+    Progress of loading is taken out of `stderr`.
+    """
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        input=data,
+        capture_output=True,
+        env={**os.environ, **(environment or {})},
+        timeout=timeout,
+        check=False,
+    )
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode(), without_progress(done.stderr.decode())
+    )
+
+
+def without_progress(errors: str) -> str:
+    """What is on stderr besides the progress of loading, which a busy machine prints."""
+    lines = errors.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("load weights:"))
+
+
+class Terminal:
+    """A command on a pseudo-terminal of its own; what it writes is kept in `screen`."""
+
+    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        self._master, terminal = pty.openpty()
+        base = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        self._process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+            env={**base, "TERM": "xterm", "COLUMNS": "200", **(environment or {})},
+        )
+        os.close(terminal)
+        self.screen = ""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+        os.close(self._master)
+
+    def type(self, text: str) -> None:
+        """Presses keys; a newline is Enter."""
+        os.write(self._master, text.replace("\n", "\r").encode())
+
+    def expect(self, text: str) -> str:
+        """Waits until `text` appears after what was expected before; returns what came till then.
+
+        Raises:
+            AssertionError: it does not appear in time, or the process ends without it.
+        """
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while text not in self.screen:
+            assert self._read(deadline), f"{text!r} did not appear in {self.screen!r}"
+        before, _, self.screen = self.screen.partition(text)
+        return before
+
+    def wait(self) -> int:
+        """Reads to the end and returns the exit code."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while self._read(deadline):
+            pass
+        return self._process.wait(TIMEOUT_SECONDS)
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
+        try:
+            data = os.read(self._master, 65536) if ready else b""
+        except OSError:  # the other end is closed
+            data = b""
+        self.screen += data.decode("utf-8", "replace")
+        return bool(data)
+
+
+def _take_terminal() -> None:
+    # Opening a terminal makes it the controlling one of a session that has none, so that Ctrl-C
+    # reaches the process as a signal.
+    os.close(os.open(os.ttyname(0), os.O_RDWR))
