@@ -162,11 +162,19 @@ class EngineConfig:
         page_size: positions per page of the key-value cache.
         num_pages: pages in the cache, shared by all sequences; None: it grows as needed.
         prefill_chunk: most prompt tokens that one pass evaluates.
+        kept_prefixes: ended answers whose cache is kept, so that a prompt that begins alike (the
+            next turn of a chat) need not be fed again.
     """
 
     page_size: int = 64
     num_pages: int | None = None
     prefill_chunk: int = 64
+    kept_prefixes: int = 4
+
+    @property
+    def num_kept_prefixes(self) -> int:
+        """`kept_prefixes`, or none in a cache of limited size: that is for answers in progress."""
+        return self.kept_prefixes if self.num_pages is None else 0
 
     def __post_init__(self) -> None:
         """Refuses sizes below 1, naming the value."""
@@ -174,6 +182,7 @@ class EngineConfig:
         if self.num_pages is not None:
             _require("num_pages", self.num_pages, self.num_pages >= 1, "at least 1")
         _require("prefill_chunk", self.prefill_chunk, self.prefill_chunk >= 1, "at least 1")
+        _require("kept_prefixes", self.kept_prefixes, self.kept_prefixes >= 0, "at least 0")
 
 
 def _require(name: str, value: object, is_valid: bool, allowed: str) -> None:

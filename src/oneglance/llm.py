@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -18,6 +18,7 @@ from oneglance.decode.sequence import Vocabulary
 from oneglance.drafters.base import Drafter
 from oneglance.drafters.factory import DrafterSetup, make_drafter
 from oneglance.engine.base import Engine
+from oneglance.engine.prefix import PrefixStore
 from oneglance.engine.reference import ReferenceEngine
 from oneglance.errors import ParameterError, UnsupportedError
 from oneglance.types import ProgressCallback
@@ -56,6 +57,7 @@ class LLM:
         self._k = k
         self._engine_config = engine_config
         self._progress = progress
+        self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
         self._drafters: dict[str, Drafter[Any]] = {}
         self._drafter(drafter)
 
@@ -99,7 +101,7 @@ class LLM:
         drafter: str | None = None,
         k: DraftLengthSpec | None = None,
         **sampling: Any,
-    ) -> Iterator[Piece]:
+    ) -> Generator[Piece]:
         """Answers one prompt piece by piece; arguments as in `generate`.
 
         Requests that can't be served are refused by this call, not by the first piece. Closing
@@ -172,8 +174,9 @@ class LLM:
         return template.encode(self.tokenizer, prompt)
 
     def close(self) -> None:
-        """Forgets the drafters, and with them the draft models' weights."""
+        """Forgets the drafters, with them the draft models' weights, and the kept prefixes."""
         self._drafters.clear()
+        self._prefixes.clear()
 
     def __enter__(self) -> LLM:
         return self
@@ -188,7 +191,7 @@ class LLM:
 
     def _stream(
         self, decoder: Decoder, tokens: list[int], request: SamplingParams
-    ) -> Iterator[Piece]:
+    ) -> Generator[Piece]:
         for _, sequence, delivery in decoder.run([tokens], [request]):
             is_last = delivery.ending is not None
             completion = Completion.of(sequence, decoder.drafter.name) if is_last else None
@@ -202,6 +205,7 @@ class LLM:
             drafter=self._drafter(self.drafter_name if drafter is None else drafter),
             k=self._k if k is None else k,
             engine_config=self._engine_config,
+            prefixes=self._prefixes,
         )
 
     def _drafter(self, spec: str) -> Drafter[Any]:

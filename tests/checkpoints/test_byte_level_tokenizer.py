@@ -184,6 +184,21 @@ def test_literal_tokens_are_always_parsed_and_unused_ones_never(tmp_path: Path) 
     assert tokenizer.token_bytes(258) == tokenizer.token_bytes(260) == b""
 
 
+def test_literal_tokens_that_look_like_control_tokens_are_such(tmp_path: Path) -> None:
+    kinds = [4] * 3 + [1] * 268
+    metadata = {"tokenizer.ggml.token_type": kinds, "tokenizer.ggml.eos_token_id": None}
+    gguf = load_checkpoint(write_tiny_gguf(tmp_path / "m.gguf", metadata=metadata)).tokenizer
+    folder = write_tiny_hf(tmp_path / "m", config={"eos_token_id": None})
+    (folder / "generation_config.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+    path = folder / "tokenizer.json"
+    path.write_text(path.read_text().replace('"special": true', '"special": false'))
+    for tokenizer in (gguf, load_checkpoint(folder).tokenizer):
+        assert tokenizer.special_ids == {0, 1, 2}
+        assert tokenizer.eos_ids == {0, 2}
+        assert tokenizer.special_ids.isdisjoint(tokenizer.encode("<|im_end|>"))
+
+
 def test_ids_outside_the_vocabulary_have_no_bytes(tmp_path: Path) -> None:
     path = write_tiny_gguf(tmp_path / "m.gguf", shape=TinyShape(vocab_padding=3))
     tokenizer = load_checkpoint(path).tokenizer

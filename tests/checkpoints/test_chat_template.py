@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from oneglance.checkpoints import ChatTemplate, Checkpoint, Tokenizer, load_checkpoint
 from oneglance.checkpoints.chat import JinjaChatTemplate
 from oneglance.errors import CheckpointError, ParameterError
-from tests.tiny_models import write_tiny_gguf, write_tiny_hf
+from tests.tiny_models import CONTROL_TOKENS, write_tiny_gguf, write_tiny_hf
 
 Message = dict[str, str]
 START, END = 1, 2
@@ -61,6 +61,7 @@ def test_renders_the_default_models_template(default_model: Checkpoint) -> None:
 @settings(max_examples=200, deadline=None)
 @given(contents=st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=3))
 def test_encoding_is_that_of_the_rendered_text(tiny: Checkpoint, contents: list[str]) -> None:
+    assume(not any(control in content for content in contents for control in CONTROL_TOKENS))
     messages = [{"role": "user", "content": content} for content in contents]
     rendered = template_of(tiny).render(messages)
     expected = tiny.tokenizer.encode(rendered, parse_special=True)
@@ -172,7 +173,7 @@ def test_has_what_templates_rely_on() -> None:
     two = [*user("x"), {"role": "assistant", "content": "y"}]
     assert template(source + "{% endfor %}").render(two) == "user"
     block = "  {% if true %}\nx{% generation %}y{% endgeneration %}\n  {% endif %}\n"
-    assert template(block).render([]) == "xy\n"
+    assert template(block).render([]) == "xy"
     as_json = "{{ messages | tojson }}{{ strftime_now('%%') }}{{ tools is none }}{{ eos_token }}"
     rendered = template(as_json, eos_token="<e>").render(user("<é'>"))
     assert rendered == '[{"role": "user", "content": "<é\'>"}]%True<e>'

@@ -99,7 +99,8 @@ def test_control_tokens_are_parsed_only_on_request(tokenizer: Tokenizer) -> None
     parsed = spelled(tokenizer, "the</s>the", parse_special=True)
     assert parsed == ["▁the", "</s>", "▁the"]
     assert tokenizer.special_ids.isdisjoint(tokenizer.encode("<s></s><unk>"))
-    assert (tokenizer.eos_ids, tokenizer.adds_bos) == ({2}, True)
+    assert tokenizer.eos_ids == {2}
+    assert tokenizer.adds_bos
 
 
 @pytest.mark.parametrize("missing", ["<0x41>", "▁"])
@@ -149,7 +150,8 @@ def write_hf(folder: Path, **changes: Any) -> Path:
 def test_both_formats_give_the_same_ids(tmp_path: Path, tokenizer: Tokenizer) -> None:
     other = load_checkpoint(write_hf(tmp_path / "m")).tokenizer
     assert other.fingerprint() == tokenizer.fingerprint()
-    assert (other.bos_id, other.eos_ids, other.adds_bos) == (1, {2}, True)
+    assert (other.bos_id, other.adds_bos) == (1, True)
+    assert other.eos_ids == {2}
     for text in ("the and", "  a日▁", "x[TOOL] the", "</s> the"):
         for parse_special in (True, False):
             expected = tokenizer.encode(text, parse_special, add_bos=True)

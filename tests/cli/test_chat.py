@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import re
+import signal
 
 import pytest
 
+from oneglance.cli.chat import StopOnInterrupt
 from tests.cli.processes import CTRL_C, CTRL_D, Terminal, run
 
 FIXED = ("--logit-bias", "70=100", "--ignore-eos")
@@ -144,3 +146,14 @@ def test_a_full_context_loses_nothing(tiny_model: str) -> None:
         assert context_used(terminal.expect("after the last")) > before
         terminal.type(CTRL_D)
         assert terminal.wait() == 0
+
+
+def test_the_first_interrupt_asks_and_the_second_insists() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with StopOnInterrupt() as interrupt:
+        assert not interrupt.is_requested()
+        signal.raise_signal(signal.SIGINT)
+        assert interrupt.is_requested()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before

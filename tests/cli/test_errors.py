@@ -6,12 +6,12 @@ import sys
 import pytest
 
 import oneglance
-from tests.cli.processes import run
+from tests.cli.processes import run, run_here
 
 
-def error_of(*arguments: str, stdin: str | bytes = b"") -> str:
+def error_of(*arguments: str, stdin: str | bytes | None = None) -> str:
     """The single line that a failing command leaves on stderr."""
-    done = run(*arguments, stdin=stdin)
+    done = run_here(*arguments) if stdin is None else run(*arguments, stdin=stdin)
     assert done.returncode == 2, done
     assert done.stdout == ""
     assert done.stderr.startswith("oneglance: ")
@@ -50,7 +50,8 @@ def test_a_bad_value_is_named_before_anything_is_loaded(
 
 
 def test_an_unknown_model_is_named() -> None:
-    assert "'no-such-model'" in error_of("generate", "x", "-m", "no-such-model")
+    arguments = ("generate", "x", "-m", "no-such-model")
+    assert "'no-such-model'" in error_of(*arguments, stdin="")
 
 
 def test_an_unknown_drafter_is_named(tiny_model: str) -> None:

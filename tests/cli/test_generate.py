@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from typing import Any
 
 import pytest
 
-from tests.cli.processes import COMMAND, CTRL_C, Terminal, run, without_progress
+from tests.cli.processes import COMMAND, CTRL_C, Terminal, run, run_here, without_progress
 
 
 def generate_json(*arguments: str, **options: Any) -> dict[str, Any]:
-    done = run("generate", *arguments, "--json", **options)
+    # A stream or an environment of its own needs a process of its own.
+    runner = run if options else run_here
+    done = runner("generate", *arguments, "--json", **options)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
@@ -148,6 +151,8 @@ def test_json_for_no_reader_ends_quietly(tiny_model: str) -> None:
         [*COMMAND, "generate", "Hi", "-m", tiny_model, "-n", "1", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # What is still in the buffer when the program ends has no reader either.
+        env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
     )
     assert process.stdout is not None
     assert process.stderr is not None

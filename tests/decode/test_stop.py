@@ -50,9 +50,9 @@ def follow(
     return Result("".join(pieces), kept, tracker.ending, pieces, released)
 
 
-def test_end_of_text_is_not_part_of_the_answer() -> None:
+def test_end_of_text_is_the_last_token_and_adds_no_text() -> None:
     result = follow([0, 1, EOS, 2], SamplingParams())
-    assert result.kept == [0, 1]
+    assert result.kept == [0, 1, EOS]
     assert result.text == "ab"
     assert result.ending == Ending("stop", EOS)
 

@@ -34,7 +34,7 @@ FLAVOURS: dict[str, dict[str, Any]] = {
     "linear_rope": {"rope_scaling": RopeScaling(kind="linear", factor=4.0)},
     "llama3_rope": {
         "rope_theta": 500_000.0,
-        "rope_scaling": RopeScaling(kind="llama3", factor=8.0, original_context_length=64),
+        "rope_scaling": RopeScaling(kind="llama3", factor=8.0, original_context_length=512),
     },
     "stored_divisors": {
         "rope_scaling": RopeScaling(

@@ -65,3 +65,10 @@ def test_attention_products_do_not_depend_on_the_buffer(length: int) -> None:
             view = _shifted(buffer, extra % 4)[:, :length]
             assert np.array_equal(_shifted(queries, 1) @ view.swapaxes(1, 2), scores)
             assert np.array_equal(scores @ view, mixed)
+
+
+def test_values_that_are_not_finite_give_no_warnings_in_any_thread() -> None:
+    matrix = np.full((1003, 1536), np.inf, dtype=np.float32)
+    # inf · 0 is what the processor calls invalid; warnings are errors in these tests.
+    product = Projector(3).project(matrix, np.zeros((2, 1536), dtype=np.float32))
+    assert np.isnan(product).all()

@@ -156,7 +156,7 @@ TestPages.settings = settings(max_examples=60, stateful_step_count=40, deadline=
 
 
 def test_only_a_shared_and_partly_filled_page_is_copied() -> None:
-    table = PageTable(4, PagePool())
+    table = PageTable(4, PagePool(limit=3))
     trunk = table.open()
     assert table.reserve({trunk: 6}) == []
     table.commit(trunk, range(6))

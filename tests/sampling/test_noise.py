@@ -23,6 +23,18 @@ def test_coins_are_strict() -> None:
         noise.coin(math.nan)
 
 
+def test_a_uniform_of_zero_keeps_nothing_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Zero:
+        def random(self) -> float:
+            return 0.0
+
+    noise = SequentialNoise(1)
+    monkeypatch.setattr(noise, "_generator", Zero())
+    assert not noise.coin(0.0)
+    assert noise.coin(5e-324)
+    assert noise.draw(np.array([0.0, 0.5, 0.5])) == 1
+
+
 def test_draws_follow_the_law() -> None:
     noise = SequentialNoise(2)
     probs = np.array([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])

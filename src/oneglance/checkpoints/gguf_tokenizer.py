@@ -12,7 +12,7 @@ from oneglance.checkpoints.chat import JinjaChatTemplate
 from oneglance.checkpoints.fields import Fields
 from oneglance.checkpoints.pre_tokenizers import SPLIT_RULES, build_pre_tokenizer
 from oneglance.checkpoints.sentencepiece import SentencePieceTokenizer
-from oneglance.checkpoints.vocabulary import Vocabulary, end_ids
+from oneglance.checkpoints.vocabulary import Vocabulary, end_ids, looks_like_control
 from oneglance.errors import CheckpointError
 
 PREFIX = "tokenizer.ggml."
@@ -141,11 +141,13 @@ def _vocabulary(fields: Fields, num_rows: int, adds_bos: bool) -> Vocabulary:
     end = [
         token_id for key in END_KEYS if (token_id := _token_id(fields, key, spellings)) is not None
     ]
-    control_ids = of_kind(CONTROL, UNKNOWN) | frozenset(end)
+    literal_ids = of_kind(USER_DEFINED)
+    disguised = frozenset(index for index in literal_ids if looks_like_control(spellings[index]))
+    control_ids = of_kind(CONTROL, UNKNOWN) | disguised | frozenset(end)
     return Vocabulary(
         spellings=tuple(spellings),
         control_ids=control_ids,
-        literal_ids=of_kind(USER_DEFINED) - control_ids,
+        literal_ids=literal_ids - control_ids,
         unused_ids=of_kind(UNUSED) - control_ids,
         bos_id=_token_id(fields, "bos_token_id", spellings),
         eos_ids=end_ids(tuple(spellings), control_ids, end),

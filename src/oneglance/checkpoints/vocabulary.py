@@ -70,12 +70,13 @@ class Vocabulary:
 def looks_like_control(spelling: str) -> bool:
     """Whether a token is a control token by its looks, though a file calls it ordinary.
 
-    Qwen's tokenizer.json lists "<|fim_prefix|>" as an ordinary added token; GGUF converters make
-    such tokens control tokens, and so does this package, lest user text could forge them.
+    Qwen's tokenizer.json lists "<|fim_prefix|>" as an ordinary added token, and so do some GGUF
+    files; converters make such tokens control tokens, and so does this package, lest user text
+    could forge them.
     """
-    return (spelling.startswith("<|") and spelling.endswith("|>")) or (
-        spelling.startswith("<\N{FULLWIDTH VERTICAL LINE}")
-        and spelling.endswith("\N{FULLWIDTH VERTICAL LINE}>")
+    return any(
+        len(spelling) > 4 and spelling.startswith(f"<{bar}") and spelling.endswith(f"{bar}>")
+        for bar in ("|", "\N{FULLWIDTH VERTICAL LINE}")
     )
 
 

@@ -110,7 +110,7 @@ class Chat:
             ) from None
         shown = Shown()
         try:
-            with StopOnInterrupt() as interrupt, closing(pieces):  # type: ignore[type-var]
+            with StopOnInterrupt() as interrupt, closing(pieces):
                 show_answer(
                     pieces,
                     shown,

@@ -60,7 +60,7 @@ def _stream(
     from oneglance.cli.answer import Shown, show_answer
 
     shown = Shown()
-    with closing(llm.stream(request, raw=raw, params=params)) as pieces:  # type: ignore[type-var]
+    with closing(llm.stream(request, raw=raw, params=params)) as pieces:
         show_answer(pieces, shown, Console(), llm.tokenizer, is_tracing)
     assert shown.completion is not None, "the last piece of a stream carries the completion"
     return shown.completion

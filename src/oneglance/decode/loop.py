@@ -14,6 +14,7 @@ from oneglance.decode.step import step
 from oneglance.drafters.base import DraftContext, Drafter
 from oneglance.engine.base import Engine
 from oneglance.engine.prefill import prefill
+from oneglance.engine.prefix import PrefixStore
 from oneglance.errors import CapacityError, ParameterError
 from oneglance.sampling.noise import Noise, noise_for
 
@@ -28,6 +29,7 @@ class Decoder:
         drafter: guesses.
         k: draft tokens per pass, or "auto".
         engine_config: `prefill_chunk` is read.
+        prefixes: where the target's cache of ended answers is kept; None: nowhere.
     """
 
     target: Engine
@@ -35,6 +37,7 @@ class Decoder:
     drafter: Drafter[Any]
     k: DraftLengthSpec = "auto"
     engine_config: EngineConfig = EngineConfig()
+    prefixes: PrefixStore | None = None
 
     def check(self, prompt: Sequence[int], params: SamplingParams) -> None:
         """Refuses a request that can't be served, before any work starts (contract C4).
@@ -76,8 +79,9 @@ class Decoder:
             noise: where random choices come from, for tests; None: as the seed says, or fresh.
         """
         room = self.target.config.context_length - len(prompt)
+        handle = self.target.open() if self.prefixes is None else self.prefixes.open(prompt)
         sequence = DecodingSequence(
-            handle=self.target.open(),
+            handle=handle,
             prompt=tuple(prompt),
             params=params,
             noise=noise_for(params) if noise is None else noise,
@@ -88,13 +92,13 @@ class Decoder:
         try:
             started = perf_counter()
             chunk = self.engine_config.prefill_chunk
-            prefill(self.target, sequence.handle, prompt[:-1], chunk)
+            prefill(self.target, handle, prompt[self.target.length(handle) : -1], chunk)
             sequence.stats.prefill_seconds = perf_counter() - started
             sequence.session = self.drafter.start(
                 DraftContext(tuple(prompt), params, sequence.noise, sequence.eos_ids)
             )
         except BaseException:
-            self.target.close(sequence.handle)
+            self.target.close(handle)
             raise
         return sequence
 
@@ -128,6 +132,13 @@ class Decoder:
                 self.end(sequence)
 
     def end(self, sequence: DecodingSequence) -> None:
-        """Releases what a sequence holds in the target's cache and in the drafter."""
-        self.target.close(sequence.handle)
+        """Releases what a sequence holds in the target's cache and in the drafter.
+
+        The cache of an answer that came to its end may be kept for the next prompt; what was
+        interrupted, perhaps within a pass, is dropped.
+        """
         self.drafter.close(sequence.session)
+        if self.prefixes is None or sequence.ending is None:
+            self.target.close(sequence.handle)
+        else:
+            self.prefixes.keep(sequence.handle, sequence.history.tokens())

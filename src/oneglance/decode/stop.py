@@ -33,7 +33,8 @@ class StopTracker:
 
     The rules, in this order for each token:
 
-    1. An end-of-text token ends the answer and is not part of it (unless `ignore_eos`).
+    1. An end-of-text token ends the answer (unless `ignore_eos`). It is its last token, as it is
+       the model's and took a pass, and adds no text.
     2. A stop string that this token completes ends the answer before the string's first byte.
        A token that begins at or after the cut is dropped; one that straddles it is kept.
     3. The answer ends when it has `max_new_tokens` tokens.
@@ -82,10 +83,11 @@ class StopTracker:
     def push(self, token_id: int) -> bool:
         """Takes the next token; returns whether it belongs to the answer. Sets `ending`."""
         assert self.ending is None, "the answer has ended"
-        if token_id in self._eos_ids:
-            self.ending = Ending("stop", token_id)
-            return False
         start = len(self._buffer)
+        if token_id in self._eos_ids:
+            self._ends.append(start)
+            self.ending = Ending("stop", token_id)
+            return True
         self._buffer += self._token_bytes(token_id)
         self._ends.append(len(self._buffer))
         match = self._find_stop(start)

@@ -17,6 +17,7 @@ from oneglance.config import EngineConfig
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
 from oneglance.engine.base import Batch, Engine, SequenceId, TreeRows
 from oneglance.engine.prefill import prefill
+from oneglance.engine.prefix import PrefixStore
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise
 from oneglance.sampling.softmax import softmax
@@ -38,7 +39,7 @@ class DraftModelSession:
     sequence: SequenceId
     history: TokenHistory
     tokens: list[int]
-    cached: list[int] = field(default_factory=list)
+    cached: list[int]
 
 
 @dataclass
@@ -69,17 +70,20 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
             vocab_size: width of the target's law. The draft's rows are cut or padded to it, so
                 that both speak of the same tokens whatever the padding of their matrices.
             name: shown as the drafter of its tokens.
-            engine_config: `prefill_chunk` is read.
+            engine_config: `prefill_chunk` and `num_kept_prefixes` are read.
         """
         self.name = name
         self._engine = engine
         self._vocab_size = vocab_size
         self._prefill_chunk = engine_config.prefill_chunk
+        self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
 
     def start(self, context: DraftContext) -> DraftModelSession:
         """Opens a sequence in the draft's cache; the prompt is fed with the first draft."""
         history = TokenHistory(context.prompt)
-        return DraftModelSession(context, self._engine.open(), history, list(context.prompt))
+        sequence = self._prefixes.open(context.prompt)
+        cached = list(context.prompt[: self._engine.length(sequence)])
+        return DraftModelSession(context, sequence, history, list(context.prompt), cached)
 
     def propose(self, requests: Sequence[DraftRequest[DraftModelSession]]) -> list[Proposal]:
         """Drafts a chain per request, fewer tokens where the draft's own context ends."""
@@ -110,8 +114,8 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
             del session.cached[num_valid:]
 
     def close(self, session: DraftModelSession) -> None:
-        """Releases the draft's cache of this request."""
-        self._engine.close(session.sequence)
+        """Ends a request; the draft's cache of it may serve the next one."""
+        self._prefixes.keep(session.sequence, session.cached)
 
     def _begin(self, request: DraftRequest[DraftModelSession]) -> _Draft:
         session = request.session

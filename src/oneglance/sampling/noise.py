@@ -121,10 +121,9 @@ class SeededNoise(KeyedNoise):
         """The `count` best of logits + noise, best first; ties go to the lowest id."""
         words = self._words(position, len(logits))
         ids = _candidates(logits, words, count)
-        scores = logits[ids] + _gumbel(words[ids])
-        chosen = ranked(scores, count)
-        assert scores[chosen[0]] > -math.inf, "every token is forbidden"
-        return [int(token) for token in ids[chosen[scores[chosen] > -math.inf]]]
+        assert len(ids) > 0, "every token is forbidden"
+        best = ranked(logits[ids] + _gumbel(words[ids]), count)
+        return [int(token) for token in ids[best]]
 
     def _words(self, position: int, size: int) -> NDArray[np.uint64]:
         # NumPy steps the 256-bit counter before each block: hence the 1 in the definition.
@@ -165,21 +164,21 @@ def _gumbel(words: NDArray[np.uint64]) -> Float64Array:
 
 
 def _candidates(logits: Float64Array, words: NDArray[np.uint64], count: int) -> IntArray:
-    """Ids, ascending, that certainly contain the `count` best of logits + noise.
+    """Allowed ids, ascending, that certainly contain the `count` best of logits + noise.
 
     Two logarithms for each of 150 000 tokens would take longer than the rest of the accept rule.
     A token outside the head needs noise of at least (score of the count-th best in the head)
     − (lowest logit in the head), and that is a comparison of the raw words.
     """
+    allowed = np.flatnonzero(logits > -math.inf)
+    if len(allowed) <= _HEAD + count:
+        return allowed
     head = largest(logits, _HEAD + count)
-    if len(head) == len(logits):
-        return head
     scores = logits[head] + _gumbel(words[head])
     score_floor = float(np.partition(scores, -count)[-count])
     logit_ceiling = float(logits[head].min())
-    if logit_ceiling == -math.inf:
-        return head
     slack = 1e-9 * (1 + abs(score_floor) + abs(logit_ceiling))  # far above the rounding of a sum
     needed = max(score_floor - logit_ceiling - slack, -6.0)  # noise is never below -4
     word_floor = int(math.exp(-math.exp(-needed)) * (1 - 1e-12) * 2.0**52) << 12
-    return np.union1d(head, np.flatnonzero(words >= np.uint64(word_floor)))
+    lucky = np.flatnonzero(words >= np.uint64(word_floor))
+    return np.union1d(head, lucky[logits[lucky] > -math.inf])

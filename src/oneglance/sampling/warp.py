@@ -78,7 +78,9 @@ def warp(
         if params.is_greedy:
             return scores
         # Relative to the best score, a tiny temperature overflows to -inf and never to +inf.
-        return _truncate((scores - best) / params.temperature, params)
+        scores -= best
+        scores /= params.temperature
+        return _truncate(scores, params)
 
 
 def _process(

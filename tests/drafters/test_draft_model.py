@@ -1,0 +1,206 @@
+"""A draft model reports the law it draws from, rolls back, catches up, and knows its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oneglance.config import EngineConfig, SamplingParams
+from oneglance.decode.loop import Decoder
+from oneglance.decode.sequence import Vocabulary
+from oneglance.drafters.base import DraftContext, DraftRequest
+from oneglance.drafters.draft_model import DraftModelDrafter, DraftModelSession
+from oneglance.drafters.none import NoDrafter
+from oneglance.engine.base import Batch, PassOutput
+from oneglance.sampling.history import TokenHistory
+from oneglance.sampling.noise import KeyedNoise, Noise, SeededNoise, SequentialNoise
+from oneglance.sampling.softmax import softmax
+from oneglance.sampling.warp import warp
+from oneglance.testing import ScriptedEngine, random_script
+
+V = 5
+PROMPT = (3, 1, 4, 1)
+TARGET = random_script(V, seed=1)
+
+
+class Recorder(ScriptedEngine):
+    """Notes what each pass was asked to evaluate, on top of which committed length."""
+
+    def __init__(self, seed: int = 2, context_length: int = 64) -> None:
+        super().__init__(random_script(V, seed), V, context_length)
+        self.calls: list[list[tuple[int, list[int]]]] = []
+
+    def forward(self, batch: Batch) -> PassOutput:
+        self.calls.append(
+            [(self.length(tree.sequence), [int(t) for t in tree.tokens]) for tree in batch.trees]
+        )
+        return super().forward(batch)
+
+
+def begin(
+    drafter: DraftModelDrafter,
+    params: SamplingParams = SamplingParams(),  # noqa: B008
+    noise: Noise | KeyedNoise | None = None,
+    prompt: Sequence[int] = PROMPT,
+    eos_ids: frozenset[int] = frozenset(),
+) -> DraftModelSession:
+    return drafter.start(DraftContext(tuple(prompt), params, noise or SequentialNoise(0), eos_ids))
+
+
+def propose(drafter: DraftModelDrafter, session: DraftModelSession, count: int) -> Any:
+    return drafter.propose([DraftRequest(session, count)])[0]
+
+
+def test_greedy_drafts_are_point_masses() -> None:
+    engine = Recorder()
+    drafter = DraftModelDrafter(engine, V)
+    session = begin(drafter)
+    proposal = propose(drafter, session, 3)
+    assert proposal.draft_probs is None
+    prefix = list(PROMPT)
+    for token in proposal.tokens:
+        assert token == np.argmax(random_script(V, 2)(tuple(prefix)))
+        prefix.append(int(token))
+
+
+def test_reported_law_is_the_warped_law_it_drew_from() -> None:
+    """Known faults 1 and 3: every warp is in the law, penalties on drafted tokens included."""
+    params = SamplingParams(
+        temperature=0.7, top_p=0.9, top_k=4, frequency_penalty=0.5, logit_bias={2: 1.0}
+    )
+    drafter = DraftModelDrafter(Recorder(), V)
+    session = begin(drafter, params)
+    drafter.observe(session, [2, 2])
+    proposal = propose(drafter, session, 3)
+    path: list[int] = []
+    history = TokenHistory(PROMPT, [2, 2])
+    for token, law in zip(proposal.tokens, proposal.draft_probs, strict=True):
+        logits = random_script(V, 2)((*PROMPT, 2, 2, *path))
+        expected = softmax(warp(logits, params, history, path, eos_ids=()))
+        np.testing.assert_array_equal(law, expected)
+        assert law[token] > 0
+        assert law.dtype == np.float64
+        path.append(int(token))
+
+
+def test_a_seeded_draft_uses_the_targets_noise() -> None:
+    """The same model drafting for itself under a seed is always right."""
+    params = SamplingParams(temperature=1.0, seed=11, max_tokens=20)
+    drafter = DraftModelDrafter(ScriptedEngine(TARGET, V), V)
+    vocabulary = Vocabulary(V, frozenset(), lambda _: b"x")
+    decoder = Decoder(ScriptedEngine(TARGET, V), vocabulary, drafter, k=4)
+    sequences = [sequence for _, sequence, _ in decoder.run([PROMPT], [params])]
+    stats = sequences[-1].stats
+    assert stats.accepted == stats.drafted > 0
+    session = begin(drafter, params, SeededNoise(11))
+    assert propose(drafter, session, 2).draft_probs is None
+
+
+def test_rows_are_fed_once_and_the_missing_one_after_full_acceptance() -> None:
+    engine = Recorder()
+    drafter = DraftModelDrafter(engine, V)
+    session = begin(drafter)
+    first = [int(token) for token in propose(drafter, session, 3).tokens]
+    # The prompt but its last token, then one row per draft token; the last one is not fed.
+    assert engine.calls == [
+        [(0, [3, 1, 4])],
+        [(3, [1])],
+        [(4, first[:1])],
+        [(5, first[1:2])],
+    ]
+    engine.calls.clear()
+    drafter.observe(session, [*first, 0])  # accepted whole, and a bonus token
+    propose(drafter, session, 1)
+    assert engine.calls == [[(6, first[2:])], [(7, [0])]]
+
+
+def test_rejected_rows_are_dropped() -> None:
+    engine = Recorder()
+    drafter = DraftModelDrafter(engine, V)
+    session = begin(drafter)
+    first = [int(token) for token in propose(drafter, session, 3).tokens]
+    other = (first[1] + 1) % V
+    drafter.observe(session, [first[0], other])
+    engine.calls.clear()
+    second = propose(drafter, session, 1)
+    assert engine.calls == [[(5, [other])]]
+    prefix = (*PROMPT, first[0], other)
+    assert int(second.tokens[0]) == int(np.argmax(random_script(V, 2)(prefix)))
+
+
+def test_a_batch_is_drafted_in_common_passes() -> None:
+    engine = Recorder()
+    drafter = DraftModelDrafter(engine, V, engine_config=EngineConfig(kept_prefixes=0))
+    sessions = [begin(drafter, prompt=[token]) for token in (0, 1, 2)]
+    counts = [2, 0, 3]
+    requests = [DraftRequest(s, c) for s, c in zip(sessions, counts, strict=True)]
+    proposals = drafter.propose(requests)
+    assert [len(proposal) for proposal in proposals] == counts
+    assert [len(call) for call in engine.calls] == [2, 2, 1]
+    alone = DraftModelDrafter(Recorder(), V)
+    for session, proposal in zip(sessions, proposals, strict=True):
+        single = propose(alone, begin(alone, prompt=session.context.prompt), len(proposal))
+        np.testing.assert_array_equal(single.tokens, proposal.tokens)
+    for session in sessions:
+        drafter.close(session)
+    assert engine.num_open == 0
+
+
+def test_the_cache_of_one_request_serves_the_next() -> None:
+    engine = Recorder()
+    drafter = DraftModelDrafter(engine, V)
+    session = begin(drafter)
+    first = [int(token) for token in propose(drafter, session, 2).tokens]
+    drafter.observe(session, first)
+    drafter.close(session)
+    engine.calls.clear()
+    again = begin(drafter, prompt=[*PROMPT, first[0], (first[1] + 1) % V, 0])
+    propose(drafter, again, 1)
+    assert engine.calls == [[(5, [(first[1] + 1) % V])], [(6, [0])]]
+
+
+def test_ends_with_end_of_text() -> None:
+    first = int(np.argmax(random_script(V, 2)(PROMPT)))
+    drafter = DraftModelDrafter(Recorder(), V)
+    session = begin(drafter, eos_ids=frozenset({first}))
+    assert [int(t) for t in propose(drafter, session, 4).tokens] == [first]
+
+
+@pytest.mark.parametrize(("context_length", "expected"), [(4, 1), (5, 2), (6, 3), (3, 0), (2, 0)])
+def test_a_shorter_context_of_the_draft_shortens_the_draft(
+    context_length: int, expected: int
+) -> None:
+    """Known fault 16: no crash; drafting ends, the request does not."""
+    drafter = DraftModelDrafter(Recorder(context_length=context_length), V)
+    assert len(propose(drafter, begin(drafter), 3)) == expected
+
+
+def test_request_goes_on_when_the_drafts_context_is_full() -> None:
+    vocabulary = Vocabulary(V, frozenset(), lambda _: b"x")
+    params = SamplingParams(max_tokens=20)
+    texts = []
+    for drafter in (NoDrafter(), DraftModelDrafter(Recorder(context_length=9), V)):
+        target = ScriptedEngine(TARGET, V, context_length=30)
+        decoder = Decoder(target, vocabulary, drafter, k=3)
+        sequences = [sequence for _, sequence, _ in decoder.run([PROMPT], [params])]
+        texts.append([token.token_id for token in sequences[-1].tokens])
+    assert texts[0] == texts[1]
+    assert len(texts[0]) == 20
+
+
+@pytest.mark.parametrize("width", [3, 8])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_padding_of_the_drafts_matrix_is_never_drafted(width: int, temperature: float) -> None:
+    """Known fault 21: laws are compared over the true vocabulary."""
+    script = random_script(width, 4)
+    engine = ScriptedEngine(lambda prefix: script(prefix) + 10 * (np.arange(width) > 2), width)
+    drafter = DraftModelDrafter(engine, vocab_size=4)
+    session = begin(drafter, SamplingParams(temperature=temperature), prompt=[0, 1])
+    proposal = propose(drafter, session, 6)
+    assert max(proposal.tokens) < min(4, width)
+    if temperature:
+        assert all(law.shape == (4,) for law in proposal.draft_probs)
+        assert all(law.sum() == pytest.approx(1) for law in proposal.draft_probs)
