@@ -47,9 +47,9 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-def make_engine(model: str, page_size: int = 4, num_threads: int = 1) -> ReferenceEngine:
+def make_engine(model: str, page_size: int = 4) -> ReferenceEngine:
     config, weights = random_model(11, **MODELS[model])
-    return ReferenceEngine(config, weights, EngineConfig(page_size), num_threads=num_threads)
+    return ReferenceEngine(config, weights, EngineConfig(page_size))
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -157,19 +157,19 @@ def test_shared_prefix(engine: ReferenceEngine, length: int) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_page_sizes_and_threads(model: str) -> None:
+def test_page_sizes(model: str) -> None:
     prompt = random_tokens(9, 21)
 
-    def logits(page_size: int, num_threads: int) -> Any:
-        engine = make_engine(model, page_size, num_threads)
+    def logits(page_size: int) -> Any:
+        engine = make_engine(model, page_size)
         sequence = opened(engine, prompt)
         engine.forward(Batch((tree(sequence, TOKENS, PARENTS),)))
         engine.commit(sequence, [0, 2, 4])
         return append(engine, sequence, prompt[:5])
 
-    expected = logits(64, 1)
-    for page_size, num_threads in ((1, 1), (5, 2), (16, 3), (1024, 2)):
-        assert np.array_equal(logits(page_size, num_threads), expected)
+    expected = logits(64)
+    for page_size in (1, 5, 16, 1024):
+        assert np.array_equal(logits(page_size), expected)
 
 
 def test_threads_of_the_blas_library() -> None:

@@ -106,7 +106,7 @@ def test_weights_that_are_not_finite_neither_hang_nor_warn(poison: float) -> Non
     data[0, 0] = poison
     broken = replace(weights.layers[1], up_proj=replace(weights.layers[1].up_proj, data=data))
     layers = (weights.layers[0], broken, weights.layers[2])
-    engine = ReferenceEngine(config, replace(weights, layers=layers), num_threads=2)
+    engine = ReferenceEngine(config, replace(weights, layers=layers))
     logits = append(engine, engine.open(), TOKENS[:5])
     assert logits.shape == (5, 97)
     assert poison == 3e38 or not np.isfinite(logits).all()
@@ -136,8 +136,6 @@ def test_requests_for_what_does_not_exist_are_refused() -> None:
             engine.forward(Batch((TreeRows.chain(sequence, [3]),), num_layers=num_layers))
     with pytest.raises(ParameterError, match="hidden_layers = "):
         engine.forward(Batch((TreeRows.chain(sequence, [3]),), (3,), num_layers=2))
-    with pytest.raises(ParameterError, match="num_threads = 0"):
-        ReferenceEngine(*random_model(1), num_threads=0)
 
 
 def _damaged(weights: ModelWeights, **changes: Tensor) -> ModelWeights:

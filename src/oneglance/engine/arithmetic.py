@@ -4,12 +4,10 @@ Three facts are used, and tested: elementwise functions give each element the sa
 it lies; a sum along the last axis of an array in row order adds each row in the same order,
 however many rows there are; and a product of one matrix with several *separate* vectors
 multiplies each of them on its own. A product of two matrices has none of this, which is why
-`Projector` never forms one over rows.
+`project` never forms one over rows.
 """
 
 from __future__ import annotations
-
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -45,49 +43,26 @@ def swiglu(gate: Float32Array, up: Float32Array) -> Float32Array:
     return product
 
 
-class Projector:
-    """Multiplies rows with weight matrices, block of outputs by block of outputs.
+def project(matrix: Float32Array, rows: Float32Array) -> Float32Array:
+    """Multiplies rows with a weight matrix, block of outputs by block of outputs.
 
     Each (block, row) pair is one matrix-vector product of a shape that only the matrix decides,
     so that a row's bits are its own. All rows use a block while it is in cache, so that a pass
     over several rows costs less than as many passes.
+
+    Args:
+        matrix: [outputs, inputs].
+        rows: [R, inputs].
+
+    Returns:
+        [R, outputs], a new array.
     """
-
-    def __init__(self, num_threads: int) -> None:
-        """Uses `num_threads` threads; they share out blocks, never a sum, so bits are the same."""
-        self._num_threads = num_threads
-        self._pool = ThreadPoolExecutor(num_threads - 1) if num_threads > 1 else None
-
-    def project(self, matrix: Float32Array, rows: Float32Array) -> Float32Array:
-        """Products of a matrix [outputs, inputs] with each of the rows [R, inputs].
-
-        Returns:
-            [R, outputs], a new array.
-        """
-        outputs, inputs = matrix.shape
-        result = np.empty((len(rows), outputs), dtype=np.float32)
-        block = max(16, BLOCK_BYTES // (4 * inputs) // 16 * 16)
-        starts = range(0, outputs, block)
-        share = -(-len(starts) // self._num_threads)
-        shares = [starts[i : i + share] for i in range(0, len(starts), share)]
-        others = []
-        if self._pool is not None:
-            others = [
-                self._pool.submit(_project_blocks, matrix, rows, result, block, part)
-                for part in shares[1:]
-            ]
-        _project_blocks(matrix, rows, result, block, shares[0])
-        for other in others:
-            other.result()
-        return result
-
-
-def _project_blocks(
-    matrix: Float32Array, rows: Float32Array, result: Float32Array, block: int, starts: range
-) -> None:
+    outputs, inputs = matrix.shape
+    result = np.empty((len(rows), outputs), dtype=np.float32)
+    block = max(16, BLOCK_BYTES // (4 * inputs) // 16 * 16)
     # The trailing axis makes each row a matrix of one column: matmul then calls the
     # matrix-vector routine once for each row instead of one matrix product over all.
     columns, targets = rows[:, :, None], result[:, :, None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in starts:
-            np.matmul(matrix[start : start + block], columns, out=targets[:, start : start + block])
+    for start in range(0, outputs, block):
+        np.matmul(matrix[start : start + block], columns, out=targets[:, start : start + block])
+    return result

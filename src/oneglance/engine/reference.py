@@ -2,7 +2,7 @@
 
 Contract C2 holds by construction. Every row is evaluated on its own: each sum has a shape and an
 order that only the model and the row's position decide, never the batch, the tree around the
-row, the chunking of the prompt, the pages that hold its prefix, or the number of threads.
+row, the chunking of the prompt, or the pages that hold its prefix. It uses one thread.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from oneglance.checkpoints.base import ModelWeights
 from oneglance.config import EngineConfig, ModelConfig
-from oneglance.engine.arithmetic import Projector, rms_norm, softmax, swiglu
+from oneglance.engine.arithmetic import project, rms_norm, softmax, swiglu
 from oneglance.engine.base import Batch, Engine, PassOutput, SequenceId
 from oneglance.engine.float_weights import FloatLayer, dequantize_model
 from oneglance.engine.kv_cache import KVCache
 from oneglance.engine.pass_plan import PassPlan, TreePlan, plan_pass
 from oneglance.engine.rope import RopeTable
-from oneglance.errors import ParameterError
 from oneglance.types import Float32Array, ProgressCallback
 
 
@@ -33,7 +32,6 @@ class ReferenceEngine(Engine):
         weights: ModelWeights,
         engine_config: EngineConfig = EngineConfig(),
         progress: ProgressCallback | None = None,
-        num_threads: int = 1,
     ) -> None:
         """Dequantises the weights.
 
@@ -42,23 +40,15 @@ class ReferenceEngine(Engine):
             weights: as the file has them.
             engine_config: size of the cache's pages and how many there may be.
             progress: called with ("load weights", units done, units in all).
-            num_threads: threads that share out the outputs of matrix products; no influence on
-                any bit.
 
         Raises:
             CheckpointError: weights and configuration do not fit together.
-            ParameterError: `num_threads` is below 1.
         """
-        if num_threads < 1:
-            raise ParameterError(
-                f"num_threads = {num_threads} cannot be used; it must be 1 or more."
-            )
         self.config = config
         self.engine_config = engine_config
         self._weights = dequantize_model(config, weights, progress)
         self._rope = RopeTable(config)
         self._cache = KVCache(config, engine_config)
-        self._projector = Projector(num_threads)
         self._blas = ThreadpoolController()
 
     def open(self) -> SequenceId:
@@ -146,14 +136,14 @@ class ReferenceEngine(Engine):
 
     def _logits(self, plan: PassPlan, final: Float32Array) -> tuple[Float32Array, ...]:
         wanted = [np.asarray(plan_tree.tree.wants_logits) for plan_tree in plan.trees]
-        logits = self._projector.project(self._weights.head, final[np.concatenate(wanted)])
+        logits = project(self._weights.head, final[np.concatenate(wanted)])
         ends = np.cumsum([int(mask.sum()) for mask in wanted])
         return tuple(np.split(logits, ends[:-1]))
 
     def _feed_forward(self, layer: FloatLayer, stream: Float32Array) -> Float32Array:
         normed = rms_norm(stream, layer.post_attention_norm, self.config.rms_norm_eps)
-        gate, up = np.split(self._projector.project(layer.gate_up, normed), 2, axis=1)
-        return self._projector.project(layer.down_proj, swiglu(gate, up))
+        gate, up = np.split(project(layer.gate_up, normed), 2, axis=1)
+        return project(layer.down_proj, swiglu(gate, up))
 
     def _attention(
         self, plan: PassPlan, index: int, layer: FloatLayer, stream: Float32Array
@@ -167,14 +157,14 @@ class ReferenceEngine(Engine):
             rows = tree.rows
             self._cache.write(index, tree.tree.sequence, keys[rows], values[rows])
             self._attend_tree(index, tree, queries[rows], keys[rows], values[rows], mixed[rows])
-        return self._projector.project(layer.o_proj, mixed)
+        return project(layer.o_proj, mixed)
 
     def _queries_keys_values(
         self, layer: FloatLayer, normed: Float32Array
     ) -> tuple[Float32Array, Float32Array, Float32Array]:
         """[R, heads, head_dim] queries and [R, kv_heads, head_dim] keys and values, unrotated."""
         config = self.config
-        qkv = self._projector.project(layer.qkv, normed)
+        qkv = project(layer.qkv, normed)
         if layer.qkv_bias is not None:
             qkv += layer.qkv_bias
         heads = qkv.reshape(len(normed), -1, config.head_dim)
