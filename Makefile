@@ -5,7 +5,10 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check lint types imports coverage format lock clean
+.PHONY: help demo figures test test-slow check lint types imports coverage format lock clean
+
+# Two workers; a module's tests stay together, as they share a loaded model.
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadscope
 
 help:            ## list the tasks
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */|/' | column -t -s '|'
@@ -13,8 +16,11 @@ help:            ## list the tasks
 demo: $(VENV)/.run        ## answer two prompts with and without speculation, and show every pass
 	@$(BIN)/oneglance demo
 
+figures: $(VENV)/.run     ## measure what the README shows; run it on a quiet machine
+	@$(BIN)/oneglance demo --json docs/measurements/demo.json
+
 test: $(VENV)/.dev        ## the tests that run on every change
-	$(BIN)/python -m pytest -q -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.dev   ## the rest: the real pair of models (1.6 GB to fetch), tens of minutes
 	$(BIN)/python -m pytest -q -m slow
@@ -32,7 +38,7 @@ imports: $(VENV)/.dev     ## imports go down only
 	$(BIN)/lint-imports
 
 coverage: $(VENV)/.dev    ## the tests; verify/ and sampling/ must be covered branch by branch
-	$(BIN)/python -m pytest -q -m "not slow" --cov --cov-report=
+	$(PYTEST) -m "not slow" --cov --cov-report=
 	$(BIN)/coverage report --include='src/oneglance/verify/*,src/oneglance/sampling/*' --fail-under=100 --show-missing
 	$(BIN)/coverage report --format=total
 

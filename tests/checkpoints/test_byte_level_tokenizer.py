@@ -135,6 +135,17 @@ def test_control_tokens_are_parsed_only_on_request(tiny: Tokenizer) -> None:
     assert tiny.decode([2, 1, 0]) == ""
 
 
+def test_the_longest_control_token_that_fits_is_parsed(tmp_path: Path) -> None:
+    metadata = {
+        "tokenizer.ggml.tokens": ["<x>", "<x>y", *byte_alphabet(), "ab"],
+        "tokenizer.ggml.token_type": [3, 3] + [1] * 257,
+        "tokenizer.ggml.merges": ["a b"],
+        "tokenizer.ggml.eos_token_id": 0,
+    }
+    tokenizer = load_checkpoint(write_tiny_gguf(tmp_path / "m.gguf", metadata=metadata)).tokenizer
+    assert tokenizer.encode("<x>y<x>ab", parse_special=True) == [1, 0, 258]
+
+
 def test_a_merge_cannot_spell_a_control_token(tmp_path: Path) -> None:
     tokens = ["<s>", *byte_alphabet(), "<s"]
     metadata = {

@@ -202,6 +202,7 @@ def test_refuses_an_empty_folder(tmp_path: Path) -> None:
 
 def test_refuses_a_shard_outside_the_folder(tmp_path: Path) -> None:
     folder = write_tiny_hf(tmp_path / "m", num_shards=2)
+    write_safetensors(tmp_path / "secret.safetensors", {"lm_head.weight": ONES})
     index = {"weight_map": {"lm_head.weight": "../secret.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     refuses(folder, "../secret.safetensors")

@@ -82,6 +82,13 @@ def test_text_with_literal_tokens_comes_back(tokenizer: Tokenizer, text: str) ->
     assert ids.count(TOKENS.index("[TOOL]")) == text.count("[TOOL]")
 
 
+def test_a_literal_token_that_begins_with_a_space_keeps_it(tmp_path: Path) -> None:
+    tokenizer = load_checkpoint(write_gguf(tmp_path, tokens=[*TOKENS[:-1], " [TOOL]"])).tokenizer
+    ids = tokenizer.encode(" [TOOL]a")
+    assert ids[0] == len(TOKENS) - 1
+    assert tokenizer.decode(ids) == " [TOOL]a"
+
+
 def test_a_text_without_a_prefix_comes_back(tmp_path: Path) -> None:
     tokenizer = load_checkpoint(write_gguf(tmp_path, add_space_prefix=False)).tokenizer
     for text in ("the", " the", "  the"):

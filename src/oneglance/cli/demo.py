@@ -29,8 +29,9 @@ Repeat this text:
 The river rises in the mountains and flows through three countries before it reaches the sea. \
 In spring the snow melts and the river is so wide that no bridge can cross it. In summer the \
 river is so low that one can walk through it, and in winter it is covered with ice."""
-PROMPTS = ((SHORT_PROMPT, 48), (COPY_PROMPT, 96))
-"""Each prompt with the most tokens to deliver."""
+FREE_PROMPT = "Write a short poem about the sea."
+PROMPTS = ((SHORT_PROMPT, 48), (COPY_PROMPT, 96), (FREE_PROMPT, 64))
+"""Each prompt with the most tokens to deliver: a short answer, a copy, free writing."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def demo(
         typer.Option("--json", metavar="FILE", help="Write what was measured to FILE."),
     ] = None,
 ) -> None:
-    """Answer two prompts without and with drafting, and compare texts and speeds."""
+    """Answer three prompts without and with drafting, and compare texts and speeds."""
     from rich.console import Console
 
     from oneglance.cli.answer import print_line
