@@ -13,11 +13,12 @@ PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadscope
 help:            ## list the tasks
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */|/' | column -t -s '|'
 
-demo: $(VENV)/.run        ## answer two prompts with and without speculation, and show every pass
+demo: $(VENV)/.run        ## answer three prompts with and without speculation, and show every pass
 	@$(BIN)/oneglance demo
 
 figures: $(VENV)/.run     ## measure what the README shows; run it on a quiet machine
-	@$(BIN)/oneglance demo --json docs/measurements/demo.json
+	@$(BIN)/oneglance demo --rounds 5 --json docs/measurements/demo.json
+	@$(BIN)/python -m tests.docs.figures
 
 test: $(VENV)/.dev        ## the tests that run on every change
 	$(PYTEST) -m "not slow"

@@ -5,8 +5,7 @@
 
 `check_drafter` runs the real loop (warp, drafter, accept rule, commit, stop) under every outcome
 of its random choices and compares the exact law of the answers with the law without the drafter.
-A drafter that reports another law than it draws from, forgets to roll back, or peeks at what it
-must not see, fails.
+A drafter that reports another law than it draws from, or peeks at what it must not see, fails.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318. Greedy requests get the draft's
 argmax (a point mass). Sampled ones get a draw from the draft's law under the request's own warps,
 and that law is reported. With a seed, the draw uses the target's noise of the same position
-(`algorithms.md` §14), so that the two agree as often as possible.
+(`verify/coupled.py`), so that the two agree as often as possible.
 """
 
 from __future__ import annotations
