@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -148,9 +149,10 @@ class LLM:
         requests = [_sampling_params(one, sampling) for one in many]
         tokens = [self.encode(prompt, raw=raw) for prompt in prompts]
         completions: dict[int, Completion] = {}
-        for index, sequence, delivery in decoder.run(tokens, requests):
-            if delivery.ending is not None:
-                completions[index] = Completion.of(sequence, decoder.drafter.name)
+        with closing(decoder.run(tokens, requests)) as deliveries:
+            for index, sequence, delivery in deliveries:
+                if delivery.ending is not None:
+                    completions[index] = Completion.of(sequence, decoder.drafter.name)
         return [completions[index] for index in range(len(prompts))]
 
     def encode(self, prompt: Prompt, raw: bool = False) -> list[int]:
@@ -192,10 +194,11 @@ class LLM:
     def _stream(
         self, decoder: Decoder, tokens: list[int], request: SamplingParams
     ) -> Generator[Piece]:
-        for _, sequence, delivery in decoder.run([tokens], [request]):
-            is_last = delivery.ending is not None
-            completion = Completion.of(sequence, decoder.drafter.name) if is_last else None
-            yield Piece(delivery.text, delivery.tokens, delivery.trace, completion)
+        with closing(decoder.run([tokens], [request])) as deliveries:
+            for _, sequence, delivery in deliveries:
+                is_last = delivery.ending is not None
+                completion = Completion.of(sequence, decoder.drafter.name) if is_last else None
+                yield Piece(delivery.text, delivery.tokens, delivery.trace, completion)
 
     def _decoder(self, drafter: str | None, k: DraftLengthSpec | None) -> Decoder:
         tokenizer = self.tokenizer

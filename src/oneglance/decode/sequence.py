@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from oneglance.config import SamplingParams
+from oneglance.config import LogitsProcessor, SamplingParams
 from oneglance.control.length import DraftLength
 from oneglance.decode.stop import Ending, StopTracker
 from oneglance.engine.base import SequenceId, TreeRows
@@ -16,6 +16,7 @@ from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise, Noise
 from oneglance.types import (
     ROOT,
+    Float64Array,
     PassTrace,
     Proposal,
     SpeculationStats,
@@ -73,7 +74,6 @@ class DecodingSequence:
     ) -> None:
         """Starts an answer to `prompt` of at most `max_new_tokens` tokens."""
         self.handle = handle
-        self.params = params
         self.noise = noise
         self.session: Any = None  # of whatever type the drafter uses
         self.draft_length = draft_length
@@ -87,6 +87,8 @@ class DecodingSequence:
         self._vocab_size = vocabulary.size
         self._last_token = prompt[-1]
         self._stop = StopTracker(params, self.eos_ids, vocabulary.token_bytes, max_new_tokens)
+        processors = tuple(self._until_the_end(each) for each in params.logits_processors)
+        self.params = replace(params, logits_processors=processors)
         self._num_released = 0
 
     def num_draft_tokens(self) -> int:
@@ -107,6 +109,20 @@ class DecodingSequence:
         return WarpedLaw(
             logits[:, : self._vocab_size], proposal, self.params, self.history, self.eos_ids
         )
+
+    def _until_the_end(self, processor: LogitsProcessor) -> LogitsProcessor:
+        """A user's function, spared the positions after the end of the answer.
+
+        A block is judged before it is cut, so that laws are asked for after a drafted end of text
+        or stop string. Plain decoding never gets there, and a grammar, say, allows nothing there.
+        """
+
+        def guarded(tokens: tuple[int, ...], logits: Float64Array) -> Float64Array:
+            path = tokens[len(self.history.prompt) + self.history.num_output :]
+            return logits if self._stop.ends_within(path) else processor(tokens, logits)
+
+        guarded.__name__ = getattr(processor, "__name__", type(processor).__name__)
+        return guarded
 
     def deliver(
         self, proposal: Proposal, acceptance: Acceptance, law: WarpedLaw
