@@ -160,7 +160,8 @@ class LLM:
 
         Raises:
             UnsupportedError: a conversation for a model that has no chat template.
-            ParameterError: the template refuses the messages, or `raw` with a conversation.
+            ParameterError: the template refuses the messages, `raw` with a conversation, or a list
+                of texts.
         """
         template = self.checkpoint.chat_template
         if isinstance(prompt, str):
@@ -169,6 +170,11 @@ class LLM:
             prompt = [{"role": "user", "content": prompt}]
         elif raw:
             raise ParameterError("raw = True goes with a text, not with a list of messages.")
+        elif not all(isinstance(message, Mapping) for message in prompt):
+            raise ParameterError(
+                "A prompt is one text or a list of messages, mappings with role and content; "
+                "for several texts use batch."
+            )
         if template is None:
             raise UnsupportedError(
                 f"{self.checkpoint.name!r} has no chat template; give the prompt as one text."

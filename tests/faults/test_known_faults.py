@@ -174,14 +174,15 @@ def test_02_accepts_by_the_ratio_of_the_same_token_and_draws_from_the_residual(
 
 
 def test_02_uniform_numbers_are_fine_grained() -> None:
-    """Multiples of 1/1000, or a half-precision number, would give rare outcomes several times."""
-    rare, count = 1.37e-4, 400_000
+    """Multiples of 1/1000, or half-precision numbers, make rare outcomes too frequent."""
+    rare, count = 1e-4, 200_000
     noise = SequentialNoise(seed=0)
     law = np.array([1.0 - rare, rare])
-    for happens in (lambda: noise.coin(rare), lambda: noise.draw(law) == 1):
-        expected = count * rare
-        times = sum(happens() for _ in range(count))
-        assert abs(times - expected) < 5 * expected**0.5
+    heads = sum(noise.coin(rare) for _ in range(count))
+    tails = sum(not noise.coin(1 - rare) for _ in range(count))
+    ones = sum(noise.draw(law) for _ in range(count // 5))
+    for times, expected in ((heads, count * rare), (tails, count * rare), (ones, count / 5 * rare)):
+        assert abs(times - expected) < 4 * expected**0.5
 
 
 def test_03_one_array_in_one_precision_serves_the_draw_and_the_ratio() -> None:
@@ -288,6 +289,39 @@ def test_07_logits_processors_run_at_every_position() -> None:
     seen.clear()
     assert ids(answer(params, replaying(plain))) == ids(plain)
     assert {len(prefix) for prefix in seen} == set(range(len(PROMPT), len(PROMPT) + 12))
+
+
+@pytest.mark.parametrize("ending", ["eos", "stop", "length"])
+def test_07_processors_are_not_asked_about_what_follows_the_end(ending: str) -> None:
+    """A grammar allows nothing after its end; a block reaches there, plain decoding does not."""
+    unlimited = ids(answer(SamplingParams(max_tokens=12)))
+    text = bytes(97 + token for token in unlimited).decode()
+    eos_ids = [unlimited[5]] if ending == "eos" else []
+    length = 6 if ending == "length" else 12
+    stop: tuple[str, ...] = (text[4:6],) if ending == "stop" else ()
+
+    def grammar(tokens: tuple[int, ...], logits: Float64Array) -> Float64Array:
+        output = tokens[len(PROMPT) :]
+        is_over = output[-1:] == (unlimited[5],) if eos_ids else len(output) >= length
+        is_over |= bool(stop) and stop[0] in bytes(97 + token for token in output).decode()
+        if is_over:
+            raise ValueError("the grammar has ended")
+        return logits
+
+    for temperature, seed in ((0.0, None), (1.0, 3)):
+        params = SamplingParams(
+            max_tokens=length,
+            stop=stop,
+            temperature=temperature,
+            seed=seed,
+            logits_processors=(grammar,),
+        )
+        plain = answer(params, eos_ids=eos_ids)
+        itself = DraftModelDrafter(ScriptedEngine(SCRIPT, V), V)
+        for drafter in (perfect(), replaying(plain), itself):
+            speculative = answer(params, drafter, eos_ids=eos_ids, k=9)
+            assert ids(speculative) == ids(plain)
+            assert speculative.ending == plain.ending
 
 
 def test_08_end_of_text_inside_an_accepted_block_ends_the_answer() -> None:

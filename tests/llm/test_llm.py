@@ -87,11 +87,30 @@ def test_a_stream_delivers_every_token_once(llm: og.LLM) -> None:
     assert [piece.trace for piece in pieces] == list(whole.trace)
 
 
+@pytest.mark.parametrize("num_held", [1, 2, 5])
+def test_text_held_back_comes_with_the_last_piece(llm: og.LLM, num_held: int) -> None:
+    """Known fault 20: the end of the answer begins a stop string, which then never comes."""
+    request: dict[str, Any] = {"temperature": 8.0, "seed": 8, "max_tokens": 20, "ignore_eos": True}
+    whole = llm.generate("Hello", **request)
+    assert whole.text == llm.tokenizer.decode(whole.token_ids)
+    stop = (whole.text.rstrip("\ufffd")[-num_held:] + "never",)
+    pieces = list(llm.stream("Hello", stop=stop, **request))
+    assert "".join(piece.text for piece in pieces) == whole.text
+    assert [token for piece in pieces for token in piece.tokens] == list(whole.tokens)
+
+
 def test_closing_a_stream_frees_what_it_holds(llm: og.LLM, model: Path) -> None:
     for drafter in ("none", "ngram", f"draft:{model}"):
         stream = llm.stream("Hello", drafter=drafter, max_tokens=50)
         next(stream)
         stream.close()
+    assert num_open(llm) == 0
+
+
+def test_after_closing_it_starts_afresh(llm: og.LLM) -> None:
+    answer = llm.generate("Hello", max_tokens=9)
+    llm.close()
+    assert llm.generate("Hello", max_tokens=9).token_ids == answer.token_ids
     assert num_open(llm) == 0
 
 
@@ -177,6 +196,7 @@ def test_json_object(llm: og.LLM) -> None:
         ({"logit_bias": {-1: 1.0}}, "logit_bias = -1"),
         ({"raw": True, "prompt": CONVERSATION}, "raw = True goes with a text"),
         ({"raw": True, "prompt": ""}, "The prompt has no tokens"),
+        ({"prompt": ["one", "two"]}, "for several texts use batch"),
     ],
 )
 def test_bad_requests_are_refused_by_the_call(

@@ -133,7 +133,7 @@ class DecodingSequence:
             The tokens decided by this pass, and what of the answer can be released.
         """
         decided: list[int] = []
-        pass_index = self.stats.passes
+        pass_index, num_before = self.stats.passes, len(self.tokens)
         last = acceptance.path[-1] if acceptance.path else ROOT
         for node in acceptance.path:
             before = int(proposal.parents[node])
@@ -143,7 +143,8 @@ class DecodingSequence:
         self.stats.passes += 1
         self.stats.drafted += len(proposal)
         self.draft_length.update(len(proposal), len(acceptance.path))
-        return decided, self._release(_trace(proposal, acceptance, len(decided)))
+        num_delivered = max(0, len(self.tokens) - num_before)  # a stop string can reach back
+        return decided, self._release(_trace(proposal, acceptance, num_delivered))
 
     def _take(
         self,
@@ -181,13 +182,13 @@ class DecodingSequence:
         return Delivery(text, released, trace, self.ending)
 
 
-def _trace(proposal: Proposal, acceptance: Acceptance, num_decided: int) -> PassTrace:
-    num_path = min(num_decided, len(acceptance.path))
+def _trace(proposal: Proposal, acceptance: Acceptance, num_delivered: int) -> PassTrace:
+    num_path = min(num_delivered, len(acceptance.path))
     return PassTrace(
         drafter=proposal.drafter,
         draft_tokens=tuple(int(token) for token in proposal.tokens),
         parents=tuple(int(parent) for parent in proposal.parents),
         accepted=acceptance.path[:num_path],
-        next_token=acceptance.next_token if num_decided > len(acceptance.path) else None,
+        next_token=acceptance.next_token if num_delivered > len(acceptance.path) else None,
         kind=acceptance.kind,
     )

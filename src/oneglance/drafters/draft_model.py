@@ -115,7 +115,10 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
 
     def close(self, session: DraftModelSession) -> None:
         """Ends a request; the draft's cache of it may serve the next one."""
-        self._prefixes.keep(session.sequence, session.cached)
+        if session.cached:
+            self._prefixes.keep(session.sequence, session.cached)
+        else:  # nothing was drafted: it must not take the place of what is worth keeping
+            self._engine.close(session.sequence)
 
     def _begin(self, request: DraftRequest[DraftModelSession]) -> _Draft:
         session = request.session
