@@ -176,6 +176,16 @@ def test_a_scripted_drafter_stays_within_its_limit(kind: Any) -> None:
             assert (proposal.draft_probs is not None) == has_law
 
 
+def test_a_seeded_scripted_drafter_uses_the_targets_noise() -> None:
+    """With the target's own law it is always right."""
+    drafter = ScriptedDrafter(lambda prefix: softmax(SCRIPT(prefix).astype(np.float64)))
+    words = Vocabulary(V, frozenset(), lambda _: b"x")
+    decoder = Decoder(ScriptedEngine(SCRIPT, V), words, drafter, k=4)
+    params = SamplingParams(temperature=1.0, seed=2, max_tokens=30)
+    stats = [sequence for _, sequence, _ in decoder.run([(0, 1)], [params])][-1].stats
+    assert stats.accepted == stats.drafted == 24
+
+
 def test_total_variation() -> None:
     assert total_variation({0: 1.0}, {1: 1.0}) == 1.0
     assert total_variation({0: 0.5, 1: 0.5}, {0: 0.5, 1: 0.5}) == 0.0

@@ -18,6 +18,7 @@ from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
 from oneglance.engine.base import Batch, Engine, SequenceId, TreeRows
 from oneglance.engine.prefill import prefill
 from oneglance.engine.prefix import PrefixStore
+from oneglance.errors import DeadEndError
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise
 from oneglance.sampling.softmax import softmax
@@ -140,13 +141,14 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
         self._engine.commit(session.sequence, range(len(draft.pending)))
         session.cached.extend(draft.pending)
         context = session.context
-        warped = warp(
-            _fit(logits, self._vocab_size),
-            context.params,
-            session.history,
-            path=draft.tokens,
-            eos_ids=context.eos_ids,
-        )
+        row = _fit(logits, self._vocab_size)
+        try:
+            warped = warp(
+                row, context.params, session.history, draft.tokens, eos_ids=context.eos_ids
+            )
+        except DeadEndError:  # the draft led where nothing is allowed; the target need not go there
+            draft.limit = len(draft.tokens)
+            return
         if context.params.is_greedy:
             token = int(np.argmax(warped))
         elif isinstance(context.noise, KeyedNoise):
