@@ -124,6 +124,7 @@ def test_the_stopped_answer_is_part_of_the_next_prompt(slow_model: str) -> None:
         num_of_template = len("<>user\nhello<>\n<>assistant\n<>\n<>user\nhello<>\n<>assistant\n")
         num_in_prompt = used - num_tokens - num_kept
         assert 0.6 * num_of_template < num_in_prompt < num_of_template
+        terminal.expect("> ")
         terminal.type(CTRL_D)
         assert terminal.wait() == 0
 
@@ -144,6 +145,7 @@ def test_a_full_context_loses_nothing(tiny_model: str) -> None:
         terminal.expect("> ")
         terminal.type("/stats\n")
         assert context_used(terminal.expect("after the last")) > before
+        terminal.expect("> ")  # an end of input typed before the prompt can be lost
         terminal.type(CTRL_D)
         assert terminal.wait() == 0
 
