@@ -17,11 +17,12 @@ PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadscope
 help:            ## list the tasks
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */|/' | column -t -s '|'
 
-demo: $(VENV)/.native        ## answer two prompts with and without speculation, and show every pass
+demo: $(VENV)/.native        ## answer three prompts with and without speculation, and show every pass
 	@$(BIN)/oneglance demo
 
 figures: $(VENV)/.native     ## measure what the README shows; run it on a quiet machine
-	@$(BIN)/oneglance demo --json docs/measurements/demo.json
+	@$(BIN)/oneglance demo --rounds 5 --json docs/measurements/demo.json
+	@$(BIN)/python -m tests.docs.figures
 
 native: $(VENV)/.native   ## compile the kernels again where csrc/ has changed
 

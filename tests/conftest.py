@@ -1,13 +1,21 @@
-"""Lets the tests run on a build of the kernels other than the installed one.
+"""Conditions that every test can rely on, and on which build of the kernels they run.
 
 `ONEGLANCE_TEST_NATIVE=FOLDER` loads the module `oneglance._native` from that folder, such as a
-CMake build folder with sanitizers (`make sanitize`).
+CMake build folder with sanitizers (`make sanitize`), instead of the installed one.
 """
+
+from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 from pathlib import Path
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and every command that
+# they run would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _load_native(folder: Path) -> None:

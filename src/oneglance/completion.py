@@ -15,7 +15,7 @@ class Completion:
     Attributes:
         text: the answer; no stop string, no control tokens.
         tokens: its tokens with their provenance.
-        finish_reason: "stop", "length" or "cancelled".
+        finish_reason: "stop" or "length".
         stop_reason: the stop string or end-of-text id that ended it, if one did.
         prompt_tokens: length of the prompt in tokens.
         drafter: who drafted.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Literal
 
@@ -112,6 +113,7 @@ class SamplingParams:
         Raises:
             ParameterError: names the parameter, its value and the range that is allowed.
         """
+        _check_types(self)
         if self.max_tokens is not None:
             _require("max_tokens", self.max_tokens, self.max_tokens >= 1, "at least 1")
         _require("min_tokens", self.min_tokens, self.min_tokens >= 0, "at least 0")
@@ -206,6 +208,35 @@ class EngineConfig:
         if self.num_threads is not None:
             is_possible = 1 <= self.num_threads <= MAX_THREADS
             _require("num_threads", self.num_threads, is_possible, f"1 to {MAX_THREADS}")
+
+
+def _check_types(params: SamplingParams) -> None:
+    """Refuses values of the wrong type, before any of them is compared with a range."""
+    whole = ("min_tokens", "top_k", "choice", "top_logprobs")
+    optional = [name for name in ("max_tokens", "seed") if getattr(params, name) is not None]
+    for name in (*whole, *optional):
+        value = getattr(params, name)
+        _require(name, value, _is_whole(value), "a whole number")
+    real = ("temperature", "top_p", "min_p", "repetition_penalty")
+    for name in (*real, "presence_penalty", "frequency_penalty"):
+        value = getattr(params, name)
+        _require(name, value, _is_real(value), "a number")
+    is_list = isinstance(params.stop, Sequence) and not isinstance(params.stop, str)
+    is_texts = is_list and all(isinstance(stop, str) for stop in params.stop)
+    _require("stop", params.stop, is_texts, 'a list of strings, such as ["."]')
+    for token in params.banned_tokens:
+        _require("banned_tokens", token, _is_whole(token), "a list of token ids")
+    for token, bias in params.logit_bias.items():
+        is_pair = _is_whole(token) and _is_real(bias)
+        _require(f"logit_bias[{token!r}]", bias, is_pair, "a token id with a number")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _require(name: str, value: object, is_valid: bool, allowed: str) -> None:

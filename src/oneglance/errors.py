@@ -2,6 +2,7 @@
 
     OneglanceError                 every error of this package that a user can cause or mend
     ├── ParameterError             a parameter has a value that cannot be honoured
+    │   └── DeadEndError           the parameters together forbid every token at some position
     ├── UnsupportedError           the combination asked for cannot be done exactly, or not at all
     ├── CheckpointError            a model file is missing, truncated, corrupt or of an unknown kind
     ├── DownloadError              a model could not be fetched from any of its sources
@@ -17,6 +18,10 @@ class OneglanceError(Exception):
 
 class ParameterError(OneglanceError, ValueError):
     """A parameter has a value that cannot be honoured."""
+
+
+class DeadEndError(ParameterError):
+    """Bans, limits and logits processors together forbid every token at some position."""
 
 
 class UnsupportedError(OneglanceError):

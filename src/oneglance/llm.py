@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -148,9 +149,10 @@ class LLM:
         requests = [_sampling_params(one, sampling) for one in many]
         tokens = [self.encode(prompt, raw=raw) for prompt in prompts]
         completions: dict[int, Completion] = {}
-        for index, sequence, delivery in decoder.run(tokens, requests):
-            if delivery.ending is not None:
-                completions[index] = Completion.of(sequence, decoder.drafter.name)
+        with closing(decoder.run(tokens, requests)) as deliveries:
+            for index, sequence, delivery in deliveries:
+                if delivery.ending is not None:
+                    completions[index] = Completion.of(sequence, decoder.drafter.name)
         return [completions[index] for index in range(len(prompts))]
 
     def encode(self, prompt: Prompt, raw: bool = False) -> list[int]:
@@ -158,7 +160,8 @@ class LLM:
 
         Raises:
             UnsupportedError: a conversation for a model that has no chat template.
-            ParameterError: the template refuses the messages, or `raw` with a conversation.
+            ParameterError: the template refuses the messages, `raw` with a conversation, or a list
+                of texts.
         """
         template = self.checkpoint.chat_template
         if isinstance(prompt, str):
@@ -167,6 +170,11 @@ class LLM:
             prompt = [{"role": "user", "content": prompt}]
         elif raw:
             raise ParameterError("raw = True goes with a text, not with a list of messages.")
+        elif not all(isinstance(message, Mapping) for message in prompt):
+            raise ParameterError(
+                "A prompt is one text or a list of messages, mappings with role and content; "
+                "for several texts use batch."
+            )
         if template is None:
             raise UnsupportedError(
                 f"{self.checkpoint.name!r} has no chat template; give the prompt as one text."
@@ -192,10 +200,11 @@ class LLM:
     def _stream(
         self, decoder: Decoder, tokens: list[int], request: SamplingParams
     ) -> Generator[Piece]:
-        for _, sequence, delivery in decoder.run([tokens], [request]):
-            is_last = delivery.ending is not None
-            completion = Completion.of(sequence, decoder.drafter.name) if is_last else None
-            yield Piece(delivery.text, delivery.tokens, delivery.trace, completion)
+        with closing(decoder.run([tokens], [request])) as deliveries:
+            for _, sequence, delivery in deliveries:
+                is_last = delivery.ending is not None
+                completion = Completion.of(sequence, decoder.drafter.name) if is_last else None
+                yield Piece(delivery.text, delivery.tokens, delivery.trace, completion)
 
     def _decoder(self, drafter: str | None, k: DraftLengthSpec | None) -> Decoder:
         tokenizer = self.tokenizer

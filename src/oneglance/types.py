@@ -21,7 +21,7 @@ TokenKind = Literal["accepted", "recovered", "bonus", "plain"]
 """How a delivered token came about: a draft token that was kept; drawn from the residual after a
 rejection; drawn from the target after a whole path was kept; decoded with nothing drafted."""
 
-FinishReason = Literal["stop", "length", "cancelled"]
+FinishReason = Literal["stop", "length"]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from types import TracebackType
 
 from oneglance.cli import main
@@ -112,12 +112,24 @@ class Terminal:
         before, _, self.screen = self.screen.partition(text)
         return before
 
-    def wait(self) -> int:
+    def wait(self, timeout: float = TIMEOUT_SECONDS) -> int:
         """Reads to the end and returns the exit code."""
-        deadline = time.monotonic() + TIMEOUT_SECONDS
+        deadline = time.monotonic() + timeout
         while self._read(deadline):
             pass
-        return self._process.wait(TIMEOUT_SECONDS)
+        return self._process.wait(max(0.0, deadline - time.monotonic()) + 1.0)
+
+    def leave(self, key: str) -> int:
+        """Presses a key at the prompt until the process ends; returns the exit code.
+
+        readline shows its prompt a moment before it listens, and a key in that moment can be
+        lost, so that a person would press it again.
+        """
+        for _ in range(12):
+            self.type(key)
+            with suppress(subprocess.TimeoutExpired):
+                return self.wait(timeout=10)
+        raise AssertionError(f"{key!r} did not end the process; it shows {self.screen!r}")
 
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))

@@ -81,8 +81,7 @@ def test_a_terminal_shows_prompts_answers_and_figures(tiny_model: str) -> None:
         terminal.type("lines\n")
         terminal.expect("3 tokens in")
         terminal.expect("> ")
-        terminal.type(CTRL_D)
-        assert terminal.wait() == 0
+        assert terminal.leave(CTRL_D) == 0
 
 
 def test_ctrl_c_stops_the_answer_and_keeps_it(slow_model: str) -> None:
@@ -101,8 +100,7 @@ def test_ctrl_c_stops_the_answer_and_keeps_it(slow_model: str) -> None:
         terminal.type(CTRL_C)
         terminal.expect("Stopped")
         terminal.expect("> ")
-        terminal.type(CTRL_C)
-        assert terminal.wait() == 0
+        assert terminal.leave(CTRL_C) == 0
         assert "Traceback" not in terminal.screen
 
 
@@ -124,8 +122,8 @@ def test_the_stopped_answer_is_part_of_the_next_prompt(slow_model: str) -> None:
         num_of_template = len("<>user\nhello<>\n<>assistant\n<>\n<>user\nhello<>\n<>assistant\n")
         num_in_prompt = used - num_tokens - num_kept
         assert 0.6 * num_of_template < num_in_prompt < num_of_template
-        terminal.type(CTRL_D)
-        assert terminal.wait() == 0
+        terminal.expect("> ")
+        assert terminal.leave(CTRL_D) == 0
 
 
 def test_a_full_context_loses_nothing(tiny_model: str) -> None:
@@ -144,8 +142,8 @@ def test_a_full_context_loses_nothing(tiny_model: str) -> None:
         terminal.expect("> ")
         terminal.type("/stats\n")
         assert context_used(terminal.expect("after the last")) > before
-        terminal.type(CTRL_D)
-        assert terminal.wait() == 0
+        terminal.expect("> ")
+        assert terminal.leave(CTRL_D) == 0
 
 
 def test_the_first_interrupt_asks_and_the_second_insists() -> None:

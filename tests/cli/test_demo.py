@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from oneglance.cli import demo
 from oneglance.cli.demo import Comparison, Run, compare, comparison_table
 from oneglance.cli.options import Options
 from oneglance.completion import Completion
+from oneglance.decode import loop
+from oneglance.engine.base import Engine
+from oneglance.engine.prefill import prefill
 from oneglance.errors import ParameterError
 from oneglance.types import SpeculationStats, Token
 from tests.cli.processes import run, run_here
@@ -138,13 +142,19 @@ def test_json_has_every_run_and_its_provenance(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("tiny_demo")
-def test_no_run_finds_an_earlier_prompt_in_the_cache(tmp_path: Path) -> None:
-    """Each run feeds its whole prompt: passes of prefill take time in all of them."""
-    path = tmp_path / "demo.json"
-    demo.demo(rounds=2, json_path=path)
-    answer = json.loads(path.read_text(encoding="utf-8"))["answers"][0]
-    seconds = [item["seconds"]["prefill"] for item in (*answer["plain"], *answer["speculative"])]
-    assert min(seconds) > max(seconds) / 50
+def test_no_run_finds_an_earlier_prompt_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[int] = []
+
+    def recording(engine: Engine, sequence: int, tokens: Sequence[int], chunk: int) -> None:
+        fed.append(len(tokens))
+        prefill(engine, sequence, tokens, chunk)
+
+    monkeypatch.setattr(loop, "prefill", recording)
+    demo.demo(rounds=2)
+    warm_up, first, second = fed[:1], fed[1:5], fed[5:]
+    assert warm_up[0] > 0
+    assert len(set(first)) == len(set(second)) == 1, "every run feeds its whole prompt"
+    assert first[0] > second[0] > 0
 
 
 def test_a_file_that_cannot_be_written_is_named_before_anything_is_loaded(tmp_path: Path) -> None:

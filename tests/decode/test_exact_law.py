@@ -135,6 +135,25 @@ def test_adaptive_length_keeps_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
     assert total_variation(plain, law) < 1e-12
 
 
+@pytest.mark.parametrize("case", ["chain", "draft model", "tree"])
+def test_dead_ends_where_only_the_draft_would_go(case: str) -> None:
+    """Nothing is allowed after a 2, which the target never chooses and the draft does."""
+
+    def forbid_after_2(tokens: tuple[int, ...], logits: Float64Array) -> Float64Array:
+        return np.full_like(logits, -np.inf) if 2 in tokens[len(PROMPT) :] else logits
+
+    script = random_script(V, seed=5)
+    target = ScriptedEngine(lambda prefix: script(prefix) - 9 * (np.arange(V) == 2), V)
+    params = SamplingParams(
+        max_tokens=3, temperature=1.0, min_p=0.01, logits_processors=(forbid_after_2,)
+    )
+    plain = answer_law(Decoder(target, vocabulary(), NoDrafter()), PROMPT, params)
+    drafter = CASES[case][0]()
+    law = answer_law(Decoder(target, vocabulary(), drafter, k=3), PROMPT, params)
+    assert all(2 not in answer for answer in plain)
+    assert total_variation(plain, law) < 1e-12
+
+
 class Liar(ScriptedDrafter):
     """Reports another law than it draws from (known fault 1)."""
 

@@ -104,6 +104,46 @@ def test_stop_strings_wait_for_min_tokens() -> None:
     assert result.kept == [0, 1, 0, 0]
 
 
+def test_a_token_is_released_with_the_last_of_its_text() -> None:
+    result = follow([5, 4], SamplingParams(stop=("bax",)), max_new_tokens=2)  # "aba" + "c"
+    assert result.pieces == ["a", "bac"]
+    assert result.released == [0, 2]
+
+
+def test_a_token_without_bytes_is_not_released_before_what_follows_is_known() -> None:
+    result = follow([0, 9, 1, 4], SamplingParams(stop=("bc",)))  # "a" + "" + "b" + "c"
+    assert (result.text, result.kept) == ("a", [0])
+    assert result.released == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("min_tokens", "expected"), [(1, "a"), (2, "a"), (3, "aba")])
+def test_a_stop_string_counts_from_the_very_token_of_min_tokens(
+    min_tokens: int, expected: str
+) -> None:
+    params = SamplingParams(stop=("b",), min_tokens=min_tokens)
+    assert follow([0, 1, 0, 1], params, max_new_tokens=9).text == expected
+
+
+def test_of_stop_strings_completed_at_once_the_first_byte_then_the_shorter_wins() -> None:
+    for stops in (("b", "bc", "c"), ("c", "bc", "b")):
+        result = follow([0, 3], SamplingParams(stop=stops))  # "a" + "bc"
+        assert (result.text, result.ending) == ("a", Ending("stop", "b"))
+
+
+@pytest.mark.parametrize("ahead", [[0, 1], [0, 1, 4], [4, EOS, 0], [4, 4, 4], [4, 4, 4, 4]])
+def test_looking_ahead_agrees_with_going_there_and_changes_nothing(ahead: list[int]) -> None:
+    params = SamplingParams(stop=("cab",))
+    tracker = StopTracker(params, {EOS}, token_bytes, max_new_tokens=5)
+    tracker.push(4)
+    result = follow([4, *ahead], params, max_new_tokens=5)
+    assert tracker.ends_within(ahead) == (result.ending is not None)
+    assert (tracker.ending, tracker.num_tokens) == (None, 1)
+    assert tracker.push(0)
+    assert tracker.push(4)
+    tracker.push(EOS)
+    assert tracker.take() == ("cac", 4)
+
+
 def test_never_half_a_character() -> None:
     result = follow([0, 6, 7, 0], SamplingParams(), max_new_tokens=4)
     assert result.pieces == ["a", "", "é", "a"]

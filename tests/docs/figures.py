@@ -51,7 +51,7 @@ def _row(answer: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _pass_ms(runs: list[dict[str, Any]]) -> float:
-    return 1000 * median(run["seconds"]["verify"] / run["passes"] for run in runs)
+    return float(1000 * median(run["seconds"]["verify"] / run["passes"] for run in runs))
 
 
 def _speed(runs: list[dict[str, Any]]) -> float:
@@ -74,11 +74,12 @@ def _origin(report: dict[str, Any]) -> str:
 def main() -> None:
     """Puts the figures into the README."""
     text = read(README)
-    report = json.loads(read(MEASUREMENT))
     begin, end = markers(BLOCK)
-    old = f"{begin}\n{between(text, BLOCK)}\n{end}"
-    assert old in text, "the block of figures must begin and end on lines of its own"
-    README.write_text(text.replace(old, f"{begin}\n{figures(report)}\n{end}"), encoding="utf-8")
+    old = between(text, BLOCK)
+    before, after = text[: text.index(begin)], text[text.index(end) + len(end) :]
+    new = figures(json.loads(read(MEASUREMENT)))
+    README.write_text(f"{before}{begin}\n{new}\n{end}{after}", encoding="utf-8")
+    print("README.md is as measured." if new == old else "README.md has new figures.")
 
 
 if __name__ == "__main__":

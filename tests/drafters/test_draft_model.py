@@ -204,3 +204,85 @@ def test_padding_of_the_drafts_matrix_is_never_drafted(width: int, temperature: 
     if temperature:
         assert all(law.shape == (4,) for law in proposal.draft_probs)
         assert all(law.sum() == pytest.approx(1) for law in proposal.draft_probs)
+
+
+def test_tokens_that_others_drafted_replace_what_is_cached() -> None:
+    """Decided tokens need not begin with this drafter's own draft, nor end with another token."""
+    drafter = DraftModelDrafter(Recorder(), V)
+    for num_right in range(3):
+        session = begin(drafter)
+        first = [int(token) for token in propose(drafter, session, 4).tokens]
+        wrong = (first[num_right] + 1) % V
+        decided = [*first[:num_right], wrong, *first[num_right + 1 :], 0, 0]
+        drafter.observe(session, decided)
+        second = propose(drafter, session, 1)
+        prefix = (*PROMPT, *decided)
+        assert int(second.tokens[0]) == int(np.argmax(random_script(V, 2)(prefix)))
+    session = begin(drafter)
+    first = [int(token) for token in propose(drafter, session, 4).tokens]
+    drafter.observe(session, first[:2])  # the last decided token has been fed; once more, then
+    again = propose(drafter, session, 2)
+    assert [int(token) for token in again.tokens] == first[2:]
+
+
+def test_what_is_kept_of_a_closed_request_is_what_is_in_the_cache() -> None:
+    """Closed between `propose` and `observe`, as an interrupted pass does."""
+    engine = Recorder()
+    drafter = DraftModelDrafter(engine, V)
+    session = begin(drafter)
+    drafted = [int(token) for token in propose(drafter, session, 3).tokens]
+    drafter.close(session)
+    other = (drafted[0] + 1) % V
+    for prompt in ([*PROMPT, other, 0, 1], [*PROMPT, *drafted, 0]):
+        again = begin(drafter, prompt=prompt)
+        second = propose(drafter, again, 1)
+        assert int(second.tokens[0]) == int(np.argmax(random_script(V, 2)(tuple(prompt))))
+    assert engine.num_open == 3
+
+
+def test_the_configuration_is_used() -> None:
+    engine = Recorder()
+    config = EngineConfig(prefill_chunk=2, kept_prefixes=1)
+    drafter = DraftModelDrafter(engine, V, engine_config=config)
+    sessions = [begin(drafter, prompt=[token, 0, 0, 0, 0]) for token in (1, 2, 3)]
+    propose(drafter, sessions[0], 1)
+    assert engine.calls == [[(0, [1, 0])], [(2, [0, 0])], [(4, [0])]]
+    for session in sessions:
+        drafter.close(session)
+    assert engine.num_open == 1
+
+
+def test_nothing_is_fed_before_there_is_something_to_draft() -> None:
+    engine = Recorder()
+    drafter = DraftModelDrafter(engine, V)
+    useful = begin(drafter)
+    propose(drafter, useful, 2)
+    drafter.close(useful)
+    engine.calls.clear()
+    for token in range(V):
+        session = begin(drafter, prompt=[token])
+        assert len(propose(drafter, session, 0)) == 0
+        drafter.close(session)
+    assert engine.calls == []
+    assert engine.num_open == 1, "what is empty was kept, or what is useful was not"
+    propose(drafter, begin(drafter), 1)
+    assert engine.calls == [[(3, [1])]]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 5.0])
+def test_end_of_text_is_forbidden_before_min_tokens_as_in_the_target(temperature: float) -> None:
+    first = int(np.argmax(random_script(V, 2)(PROMPT)))
+    drafter = DraftModelDrafter(Recorder(), V)
+    for seed in range(8):
+        params = SamplingParams(min_tokens=2, temperature=temperature)
+        session = begin(drafter, params, SequentialNoise(seed), eos_ids=frozenset({first}))
+        tokens = [int(token) for token in propose(drafter, session, 4).tokens]
+        assert first not in tokens[:2]
+
+
+def test_a_greedy_request_with_a_seed_drafts_the_argmax() -> None:
+    drafter = DraftModelDrafter(Recorder(), V)
+    unseeded = propose(drafter, begin(drafter), 12)
+    for seed in range(4):
+        seeded = propose(drafter, begin(drafter, SamplingParams(seed=seed), SeededNoise(seed)), 12)
+        np.testing.assert_array_equal(seeded.tokens, unseeded.tokens)

@@ -42,7 +42,7 @@ def test_the_longest_match_wins_over_a_later_shorter_one() -> None:
 
 
 def test_of_equally_long_matches_the_latest_wins() -> None:
-    assert draft([1, 2, 30, 4, 1, 2, 40, 4, 4, 1, 2], 1) == [40]
+    assert draft([1, 2, 30, 5, 1, 2, 40, 6, 7, 1, 2], 1) == [40]
 
 
 def test_a_loop_goes_on_past_its_end() -> None:

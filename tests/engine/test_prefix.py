@@ -51,6 +51,16 @@ def test_the_oldest_goes_first_and_clear_lets_all_go() -> None:
     assert engine.num_open == 3  # the three that were opened above
 
 
+def test_what_a_newer_one_begins_with_goes_first() -> None:
+    engine = ScriptedEngine(random_script(V, 0), V)
+    store = PrefixStore(engine, 2)
+    for tokens in ([4, 4], [1], [1, 2], [1, 2, 3]):
+        store.keep(fed(engine, tokens), tokens)
+    assert engine.num_open == 2
+    assert engine.length(store.open([4, 4, 0])) == 2
+    assert engine.length(store.open([1, 2, 3, 0])) == 3
+
+
 def test_nothing_is_kept_without_capacity() -> None:
     engine = ScriptedEngine(random_script(V, 0), V)
     store = PrefixStore(engine, 0)

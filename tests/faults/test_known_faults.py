@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.engine.random_models import random_model
+from tests.tiny_models import TinyShape, write_tiny_gguf
 from tests.tiny_models import vocabulary as tiny_words
-from tests.tiny_models import write_tiny_gguf
 
 from oneglance.checkpoints import load_checkpoint
 from oneglance.config import EngineConfig, SamplingParams
@@ -29,7 +29,7 @@ from oneglance.errors import CapacityError, UnsupportedError
 from oneglance.sampling.noise import Noise, SequentialNoise
 from oneglance.sampling.softmax import softmax
 from oneglance.testing import ScriptedDrafter, ScriptedEngine, random_script, total_variation
-from oneglance.types import ROOT, Float32Array, Float64Array, Proposal
+from oneglance.types import ROOT, Float32Array, Float64Array, Proposal, SpeculationStats
 from oneglance.verify.base import TargetLaw
 from oneglance.verify.block import accept_block
 from oneglance.verify.chain import accept_chain
@@ -173,6 +173,18 @@ def test_02_accepts_by_the_ratio_of_the_same_token_and_draws_from_the_residual(
         assert total_variation(law, expected) < 1e-12
 
 
+def test_02_uniform_numbers_are_fine_grained() -> None:
+    """Multiples of 1/1000, or half-precision numbers, make rare outcomes too frequent."""
+    rare, count = 1e-4, 200_000
+    noise = SequentialNoise(seed=0)
+    law = np.array([1.0 - rare, rare])
+    heads = sum(noise.coin(rare) for _ in range(count))
+    tails = sum(not noise.coin(1 - rare) for _ in range(count))
+    ones = sum(noise.draw(law) for _ in range(count // 5))
+    for times, expected in ((heads, count * rare), (tails, count * rare), (ones, count / 5 * rare)):
+        assert abs(times - expected) < 4 * expected**0.5
+
+
 def test_03_one_array_in_one_precision_serves_the_draw_and_the_ratio() -> None:
     drawn_from: list[int] = []
 
@@ -223,12 +235,29 @@ def test_04_every_verified_position_is_fully_warped(warps: dict[str, Any], depth
         assert speculative.ending == plain.ending
 
 
-def test_05_penalties_see_every_token_of_an_accepted_block() -> None:
-    params = SamplingParams(max_tokens=24, frequency_penalty=0.6, repetition_penalty=1.3)
-    plain = answer(params)
-    tokens = (*PROMPT, *ids(plain))
-    drafter = Oracle(lambda prefix: tokens[len(prefix)] if len(prefix) < len(tokens) else 0)
-    speculative = answer(params, drafter)
+def replaying(plain: DecodingSequence, prompt: Sequence[int] = PROMPT) -> Oracle:
+    """Drafts the very tokens of an answer: blocks are accepted whole."""
+    tokens = (*prompt, *ids(plain))
+    return Oracle(lambda prefix: tokens[len(prefix)] if len(prefix) < len(tokens) else 0)
+
+
+PENALTIES: tuple[dict[str, Any], ...] = (
+    {"frequency_penalty": 0.6, "repetition_penalty": 1.3},
+    {"frequency_penalty": 2.0},
+    {"presence_penalty": 2.0},
+    {"repetition_penalty": 3.0},
+)
+
+
+@pytest.mark.parametrize("penalties", PENALTIES)
+@pytest.mark.parametrize("first", range(V))
+def test_05_penalties_see_every_token_of_an_accepted_block(
+    penalties: dict[str, Any], first: int
+) -> None:
+    params = SamplingParams(max_tokens=24, **penalties)
+    prompt = (*PROMPT, first)
+    plain = answer(params, prompt=prompt)
+    speculative = answer(params, replaying(plain, prompt), prompt=prompt)
     assert ids(speculative) == ids(plain)
     assert speculative.stats.mean_accepted_length > 4, "blocks were not accepted whole"
     assert speculative.history.output == tuple(ids(plain))
@@ -236,11 +265,15 @@ def test_05_penalties_see_every_token_of_an_accepted_block() -> None:
 
 @pytest.mark.parametrize("name", ["frequency_penalty", "presence_penalty"])
 def test_06_penalties_are_not_ignored_when_speculating(name: str) -> None:
-    penalised = SamplingParams(max_tokens=30, **{name: 2.0})  # type: ignore[arg-type]
-    with_penalty = answer(penalised, top_drafter())
-    without = answer(SamplingParams(max_tokens=30), top_drafter())
-    assert ids(with_penalty) == ids(answer(penalised))
-    assert ids(with_penalty) != ids(without)
+    """Drafted by what the model would say without the penalty, and by what it says with it."""
+    for first in range(V):
+        prompt = (*PROMPT, first)
+        penalised = SamplingParams(max_tokens=30, **{name: 20.0})  # type: ignore[arg-type]
+        plain = answer(penalised, prompt=prompt)
+        without = answer(SamplingParams(max_tokens=30), prompt=prompt)
+        assert ids(plain) != ids(without)
+        for drafter in (top_drafter(), perfect(), replaying(plain, prompt)):
+            assert ids(answer(penalised, drafter, prompt=prompt)) == ids(plain)
 
 
 def test_07_logits_processors_run_at_every_position() -> None:
@@ -254,10 +287,41 @@ def test_07_logits_processors_run_at_every_position() -> None:
     plain = answer(params)
     assert all(token % 2 == (len(PROMPT) + i) % 2 for i, token in enumerate(ids(plain)))
     seen.clear()
-    tokens = (*PROMPT, *ids(plain))
-    drafter = Oracle(lambda prefix: tokens[len(prefix)] if len(prefix) < len(tokens) else 0)
-    assert ids(answer(params, drafter)) == ids(plain)
-    assert {len(prefix) for prefix in seen} == set(range(len(PROMPT), len(tokens)))
+    assert ids(answer(params, replaying(plain))) == ids(plain)
+    assert {len(prefix) for prefix in seen} == set(range(len(PROMPT), len(PROMPT) + 12))
+
+
+@pytest.mark.parametrize("ending", ["eos", "stop", "length"])
+def test_07_processors_are_not_asked_about_what_follows_the_end(ending: str) -> None:
+    """A grammar allows nothing after its end; a block reaches there, plain decoding does not."""
+    unlimited = ids(answer(SamplingParams(max_tokens=12)))
+    text = bytes(97 + token for token in unlimited).decode()
+    eos_ids = [unlimited[5]] if ending == "eos" else []
+    length = 6 if ending == "length" else 12
+    stop: tuple[str, ...] = (text[4:6],) if ending == "stop" else ()
+
+    def grammar(tokens: tuple[int, ...], logits: Float64Array) -> Float64Array:
+        output = tokens[len(PROMPT) :]
+        is_over = output[-1:] == (unlimited[5],) if eos_ids else len(output) >= length
+        is_over |= bool(stop) and stop[0] in bytes(97 + token for token in output).decode()
+        if is_over:
+            raise ValueError("the grammar has ended")
+        return logits
+
+    for temperature, seed in ((0.0, None), (1.0, 3)):
+        params = SamplingParams(
+            max_tokens=length,
+            stop=stop,
+            temperature=temperature,
+            seed=seed,
+            logits_processors=(grammar,),
+        )
+        plain = answer(params, eos_ids=eos_ids)
+        itself = DraftModelDrafter(ScriptedEngine(SCRIPT, V), V)
+        for drafter in (perfect(), replaying(plain), itself):
+            speculative = answer(params, drafter, eos_ids=eos_ids, k=9)
+            assert ids(speculative) == ids(plain)
+            assert speculative.ending == plain.ending
 
 
 def test_08_end_of_text_inside_an_accepted_block_ends_the_answer() -> None:
@@ -289,6 +353,17 @@ def test_09_the_earliest_event_in_a_block_wins() -> None:
             is_stopped = first + 2 <= length
             assert plain.ending.finish_reason == ("stop" if is_stopped else "length")
             assert plain.text == (text[:first] if is_stopped else text[:length])
+
+
+def test_09_end_of_text_at_the_length_limit_is_a_stop() -> None:
+    unlimited = ids(answer(SamplingParams(max_tokens=30)))
+    for eos in set(unlimited):
+        length = unlimited.index(eos) + 1
+        for drafter in (NoDrafter(), perfect()):
+            result = answer(SamplingParams(max_tokens=length), drafter, eos_ids=[eos], k=9)
+            assert ids(result) == unlimited[:length]
+            assert result.ending is not None
+            assert (result.ending.finish_reason, result.ending.stop_reason) == ("stop", eos)
 
 
 def test_10_text_ids_and_logprobs_are_cut_alike() -> None:
@@ -326,8 +401,23 @@ def test_12_exactly_what_was_asked_for_is_delivered_and_counted(max_tokens: int,
     for drafter in (perfect(), top_drafter(), NoDrafter()):
         result = answer(SamplingParams(max_tokens=max_tokens), drafter, k=k)
         assert len(ids(result)) == max_tokens == result.stats.delivered
-        assert result.stats.drafted <= max_tokens - 1 + k * result.stats.passes
         assert len(result.text) == max_tokens
+        missing = max_tokens
+        for trace in result.trace:
+            assert len(trace.draft_tokens) < missing, "drafted what could never be delivered"
+            missing -= len(trace.accepted) + (trace.next_token is not None)
+        assert missing == 0
+
+
+def test_12_an_answer_that_ends_early_is_counted_as_it_is() -> None:
+    unlimited = ids(answer(SamplingParams(max_tokens=30)))
+    text = bytes(97 + token for token in unlimited).decode()
+    eos = unlimited[5]
+    for drafter in (perfect(), top_drafter(), NoDrafter()):
+        ended = answer(SamplingParams(max_tokens=30), drafter, eos_ids=[eos], k=8)
+        assert ended.stats.delivered == len(ids(ended)) == unlimited.index(eos) + 1
+        stopped = answer(SamplingParams(max_tokens=30, stop=(text[6:9],)), drafter, k=8)
+        assert stopped.stats.delivered == len(ids(stopped)) == text.find(text[6:9])
 
 
 @pytest.mark.parametrize("k", [1, 3, 7])
@@ -373,15 +463,28 @@ def test_16_a_shorter_context_of_the_draft_ends_its_drafting_only() -> None:
     drafted = [len(trace.draft_tokens) for trace in result.trace]
     assert drafted[0] > 0
     assert drafted[-1] == 0
+    for length in range(len(PROMPT), 11):  # the last drafted token need not be fed: one more
+        session = drafter.start(
+            DraftContext((*PROMPT, 0, 0, 0, 0, 0)[:length], SamplingParams(), SequentialNoise(0))
+        )
+        proposal = drafter.propose([DraftRequest(session, 20)])[0]
+        assert len(proposal) == 10 - length + 1
 
 
 @pytest.mark.parametrize("seed", [None, 9])
 def test_18_a_batch_accepts_raggedly(seed: int | None) -> None:
-    """Each of five sequences gets as far as it gets, and exactly where it would get alone."""
+    """Each of five sequences gets as far as it gets, and exactly where it would get alone.
+
+    With a seed, each row has its own.
+    """
     prompts = [(0, 1), (2,), (3, 4, 5, 3), (1, 1, 1), (5, 0, 2)]
     temperature = 0.0 if seed is None else 1.0
     params = [
-        SamplingParams(max_tokens=12 + index, temperature=temperature, seed=seed)
+        SamplingParams(
+            max_tokens=12 + index,
+            temperature=temperature,
+            seed=None if seed is None else seed + index,
+        )
         for index in range(5)
     ]
     target = ScriptedEngine(SCRIPT, V)
@@ -399,40 +502,52 @@ def test_18_a_batch_accepts_raggedly(seed: int | None) -> None:
     assert target.num_open == 0
 
 
-def test_21_padding_differs_and_nothing_else(tmp_path: Path) -> None:
-    """Wider matrices of either model are cut to the vocabulary; another vocabulary is refused."""
+@pytest.mark.parametrize("draft_width", [V - 2, V, V + 1])
+def test_21_padding_differs_and_nothing_else(draft_width: int) -> None:
+    """Rows are cut to the vocabulary, or padded with what is never drawn, whatever their width."""
 
     def padded(prefix: tuple[int, ...]) -> Float32Array:
         return np.concatenate([SCRIPT(prefix), np.full(3, 99, dtype=np.float32)])
 
+    def of_draft(prefix: tuple[int, ...]) -> Float32Array:
+        # Lower than 0, so that padding of 0 would be preferred to real tokens.
+        return np.append(NEAR_SCRIPT(prefix) - 9, np.float32(99))[:draft_width]
+
     target = ScriptedEngine(padded, V + 3)
-    draft = ScriptedEngine(lambda prefix: np.append(NEAR_SCRIPT(prefix), np.float32(99)), V + 1)
-    drafter = DraftModelDrafter(draft, vocab_size=V)
+    drafter = DraftModelDrafter(ScriptedEngine(of_draft, draft_width), vocab_size=V)
     for temperature, seed in ((0.0, None), (1.0, 3), (1.0, None)):
         params = SamplingParams(max_tokens=15, temperature=temperature, seed=seed)
         decoder = Decoder(target, vocabulary(), drafter, k=3)
         result = [sequence for _, sequence, _ in decoder.run([PROMPT], [params])][-1]
         assert max(ids(result)) < V
+        drafted = {token for trace in result.trace for token in trace.draft_tokens}
+        assert max(drafted) < min(V, draft_width)
         if temperature == 0 or seed is not None:
             assert ids(result) == ids(answer(params))
 
-    small = write_tiny_gguf(tmp_path / "small.gguf", seed=0)
+
+def test_21_another_vocabulary_is_refused_and_other_padding_is_not(tmp_path: Path) -> None:
     words = tiny_words()
     words[10], words[11] = words[11], words[10]
+    small = write_tiny_gguf(tmp_path / "small.gguf", seed=0)
     other = write_tiny_gguf(tmp_path / "other.gguf", metadata={"tokenizer.ggml.tokens": words})
+    wider = write_tiny_gguf(tmp_path / "wider.gguf", shape=TinyShape(vocab_padding=5))
     setup = DrafterSetup(
         target=load_checkpoint(small),
         load_checkpoint=lambda name: load_checkpoint(Path(name)),
         make_engine=lambda checkpoint: ReferenceEngine(checkpoint.config, checkpoint.weights),
         engine_config=EngineConfig(),
     )
-    assert make_drafter(f"draft:{small}", setup).name.startswith("draft:")
+    for same in (small, wider):
+        assert make_drafter(f"draft:{same}", setup).name.startswith("draft:")
     with pytest.raises(UnsupportedError, match="vocabularies differ"):
         make_drafter(f"draft:{other}", setup)
 
 
 def test_24_one_definition_of_each_figure() -> None:
     """Counts can be recounted from the trace and from the tokens; rates are made of counts only."""
+    pooled = SpeculationStats()
+    results = []
     for params in (
         SamplingParams(max_tokens=25),
         SamplingParams(max_tokens=25, temperature=1.0, seed=2),
@@ -454,6 +569,12 @@ def test_24_one_definition_of_each_figure() -> None:
         assert all(
             (token.drafter == "scripted") == (token.kind == "accepted") for token in result.tokens
         )
+        pooled.add(stats)
+        results.append(result)
+    for name in vars(pooled):
+        assert getattr(pooled, name) == sum(getattr(result.stats, name) for result in results)
+    drafted = sum(len(trace.draft_tokens) for result in results for trace in result.trace)
+    assert pooled.acceptance_rate == pooled.accepted / drafted
 
 
 def test_kinds_say_how_each_pass_ended() -> None:

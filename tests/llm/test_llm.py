@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from tests.tiny_models import TinyShape, write_tiny_gguf
 
 import oneglance as og
+from oneglance.engine.base import Batch, PassOutput
 from oneglance.errors import CapacityError, ParameterError, UnsupportedError
+from oneglance.types import SpeculationStats
 
 CONVERSATION = [
     {"role": "user", "content": "Say the line again and again."},
@@ -87,11 +90,30 @@ def test_a_stream_delivers_every_token_once(llm: og.LLM) -> None:
     assert [piece.trace for piece in pieces] == list(whole.trace)
 
 
+@pytest.mark.parametrize("num_held", [1, 2, 5])
+def test_text_held_back_comes_with_the_last_piece(llm: og.LLM, num_held: int) -> None:
+    """Known fault 20: the end of the answer begins a stop string, which then never comes."""
+    request: dict[str, Any] = {"temperature": 8.0, "seed": 8, "max_tokens": 20, "ignore_eos": True}
+    whole = llm.generate("Hello", **request)
+    assert whole.text == llm.tokenizer.decode(whole.token_ids)
+    stop = (whole.text.rstrip("\ufffd")[-num_held:] + "never",)
+    pieces = list(llm.stream("Hello", stop=stop, **request))
+    assert "".join(piece.text for piece in pieces) == whole.text
+    assert [token for piece in pieces for token in piece.tokens] == list(whole.tokens)
+
+
 def test_closing_a_stream_frees_what_it_holds(llm: og.LLM, model: Path) -> None:
     for drafter in ("none", "ngram", f"draft:{model}"):
         stream = llm.stream("Hello", drafter=drafter, max_tokens=50)
         next(stream)
         stream.close()
+    assert num_open(llm) == 0
+
+
+def test_after_closing_it_starts_afresh(llm: og.LLM) -> None:
+    answer = llm.generate("Hello", max_tokens=9)
+    llm.close()
+    assert llm.generate("Hello", max_tokens=9).token_ids == answer.token_ids
     assert num_open(llm) == 0
 
 
@@ -110,12 +132,13 @@ def test_streams_may_interleave(llm: og.LLM) -> None:
 
 def test_a_batch_takes_one_request_for_each(llm: og.LLM) -> None:
     requests = [
-        og.SamplingParams(max_tokens=3),
-        og.SamplingParams(max_tokens=9, temperature=8, seed=1),
+        og.SamplingParams(max_tokens=9, temperature=8, seed=1, ignore_eos=True),
+        og.SamplingParams(max_tokens=3, ignore_eos=True),
     ]
     answers = llm.batch(["a", "bb"], params=requests)
     for text, request, answer in zip(["a", "bb"], requests, answers, strict=True):
         assert answer.token_ids == llm.generate(text, params=request).token_ids
+        assert len(answer.tokens) == request.max_tokens
     with pytest.raises(ParameterError, match="2 prompts and 1 params"):
         llm.batch(["a", "b"], params=requests[:1])
     with pytest.raises(ParameterError, match="list of prompts"):
@@ -143,6 +166,22 @@ def test_a_text_is_one_user_message_unless_raw(llm: og.LLM) -> None:
     assert llm.encode("Hello") == as_message
     assert llm.encode("Hello", raw=True) == llm.tokenizer.encode("Hello")
     assert len(llm.encode("Hello", raw=True)) < len(as_message)
+
+
+def test_json_object_says_what_the_completion_says(llm: og.LLM) -> None:
+    text = llm.generate("Hello", temperature=6.0, seed=4, max_tokens=20).text
+    stop = next(character for character in text[5:] if character.isascii())
+    answer = llm.generate("Hello", temperature=6.0, seed=4, max_tokens=20, stop=(stop,))
+    result: Any = answer.to_dict()
+    assert (answer.seed, answer.finish_reason, answer.stop_reason) == (4, "stop", stop)
+    for name in ("text", "finish_reason", "stop_reason", "seed"):
+        assert result[name] == getattr(answer, name)
+    figures = ("passes", "drafted", "accepted", "delivered", "acceptance_rate")
+    stats = SpeculationStats(5, 7, 3, 8, 0.25, 0.5, 1.0, 2.0)
+    shown: Any = replace(answer, stats=stats).to_dict()["speculation"]
+    assert [shown[name] for name in figures] == [5, 7, 3, 8, 3 / 7]
+    assert shown["mean_accepted_length"] == 8 / 5
+    assert shown["seconds"] == {"prefill": 0.25, "draft": 0.5, "verify": 1.0, "accept": 2.0}
 
 
 def test_json_object(llm: og.LLM) -> None:
@@ -177,6 +216,7 @@ def test_json_object(llm: og.LLM) -> None:
         ({"logit_bias": {-1: 1.0}}, "logit_bias = -1"),
         ({"raw": True, "prompt": CONVERSATION}, "raw = True goes with a text"),
         ({"raw": True, "prompt": ""}, "The prompt has no tokens"),
+        ({"prompt": ["one", "two"]}, "for several texts use batch"),
     ],
 )
 def test_bad_requests_are_refused_by_the_call(
@@ -211,6 +251,65 @@ def test_a_cache_of_limited_size_says_so_and_recovers(model: Path) -> None:
             llm.generate("x y z " * 20, max_tokens=50)
         answer = llm.generate("x", max_tokens=4)
         assert len(answer.tokens) == 4
+
+
+def test_load_keeps_what_it_is_given(model: Path) -> None:
+    with og.load(str(model), drafter=f"draft:{model}", k=1) as llm:
+        answer = llm.generate("Hello", max_tokens=9)
+        assert answer.drafter == f"draft:{model}"
+        assert {len(trace.draft_tokens) for trace in answer.trace} == {0, 1}
+        assert len(llm.generate("Hello", max_tokens=9, k=3).trace[0].draft_tokens) == 3
+    with pytest.raises(ParameterError, match="Unknown drafter 'oracle'"):
+        og.load(str(model), drafter="oracle")
+
+
+def test_a_draft_model_is_read_at_its_first_use_only(model: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    with og.load(str(model), progress=lambda *call: told.append(call)) as llm:
+        num_calls = []
+        told.clear()
+        for _ in range(3):
+            llm.generate("Hello", drafter=f"draft:{model}", max_tokens=2)
+            num_calls.append(len(told))
+            told.clear()
+        assert num_calls[1:] == [0, 0]
+        assert num_calls[0] > 0
+
+
+def test_a_conversation_goes_on_where_its_cache_ends(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the prompt is fed in chunks of the configured size."""
+    with og.load(str(model), engine_config=og.EngineConfig(prefill_chunk=5)) as llm:
+        rows: list[int] = []
+        forward = llm.engine.forward
+
+        def noting(batch: Batch) -> PassOutput:
+            rows.append(len(batch.trees[0].tokens))
+            return forward(batch)
+
+        monkeypatch.setattr(llm.engine, "forward", noting)
+        first = llm.generate(CONVERSATION, max_tokens=1)
+        full, rest = divmod(first.prompt_tokens - 1, 5)
+        assert rows == [5] * full + [rest] * (rest > 0) + [1]
+        rows.clear()
+        again = llm.generate(CONVERSATION, max_tokens=1)
+        assert rows == [1]
+        assert again.token_ids == first.token_ids
+
+
+def test_padding_of_the_models_matrix_is_never_delivered(tmp_path: Path) -> None:
+    path = write_tiny_gguf(tmp_path / "wide.gguf", shape=TinyShape(vocab_padding=300))
+    with og.load(str(path)) as llm:
+        answer = llm.generate("Hello", temperature=50.0, seed=1, max_tokens=40, ignore_eos=True)
+        assert max(answer.token_ids) < llm.tokenizer.vocab_size
+
+
+def test_a_raw_text_begins_as_the_model_expects(tmp_path: Path) -> None:
+    metadata = {"tokenizer.ggml.bos_token_id": 1, "tokenizer.ggml.add_bos_token": True}
+    path = write_tiny_gguf(tmp_path / "bos.gguf", metadata=metadata)
+    with og.load(str(path)) as llm:
+        assert llm.encode("Hello", raw=True) == [1, *llm.tokenizer.encode("Hello")]
 
 
 def test_progress_is_told(model: Path) -> None:

@@ -40,7 +40,7 @@ class FixedLength(DraftLength):
 class AdaptiveLength(DraftLength):
     """Two more after a draft that was accepted whole, one less after any other.
 
-    The schedule of assisted generation in Transformers (`algorithms.md` §10), bounded on both
+    The heuristic schedule of assisted generation in Transformers, bounded on both
     sides. A pass with an empty draft changes nothing.
     """
 

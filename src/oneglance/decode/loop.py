@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -80,22 +81,22 @@ class Decoder:
         """
         room = self.target.config.context_length - len(prompt)
         handle = self.target.open() if self.prefixes is None else self.prefixes.open(prompt)
-        sequence = DecodingSequence(
-            handle=handle,
-            prompt=tuple(prompt),
-            params=params,
-            noise=noise_for(params) if noise is None else noise,
-            vocabulary=self.vocabulary,
-            max_new_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
-            draft_length=make_draft_length(self.k),
-        )
         try:
+            sequence = DecodingSequence(
+                handle=handle,
+                prompt=tuple(prompt),
+                params=params,
+                noise=noise_for(params) if noise is None else noise,
+                vocabulary=self.vocabulary,
+                max_new_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
+                draft_length=make_draft_length(self.k),
+            )
             started = perf_counter()
             chunk = self.engine_config.prefill_chunk
             prefill(self.target, handle, prompt[self.target.length(handle) : -1], chunk)
             sequence.stats.prefill_seconds = perf_counter() - started
             sequence.session = self.drafter.start(
-                DraftContext(tuple(prompt), params, sequence.noise, sequence.eos_ids)
+                DraftContext(tuple(prompt), sequence.params, sequence.noise, sequence.eos_ids)
             )
         except BaseException:
             self.target.close(handle)
@@ -104,7 +105,7 @@ class Decoder:
 
     def run(
         self, prompts: Sequence[Sequence[int]], params: Sequence[SamplingParams]
-    ) -> Iterator[tuple[int, DecodingSequence, Delivery]]:
+    ) -> Generator[tuple[int, DecodingSequence, Delivery]]:
         """Answers several prompts together; yields each pass's deliveries as they come.
 
         Whatever ends the iteration (the last token, an error, the caller closing it), the cache
@@ -128,8 +129,9 @@ class Decoder:
                         self.end(open_sequences.pop(index))
                     yield index, sequence, delivery
         finally:
-            for sequence in open_sequences.values():
-                self.end(sequence)
+            with ExitStack() as endings:  # if one fails, the others are ended all the same
+                for sequence in open_sequences.values():
+                    endings.callback(self.end, sequence)
 
     def end(self, sequence: DecodingSequence) -> None:
         """Releases what a sequence holds in the target's cache and in the drafter.
@@ -137,8 +139,10 @@ class Decoder:
         The cache of an answer that came to its end may be kept for the next prompt; what was
         interrupted, perhaps within a pass, is dropped.
         """
-        self.drafter.close(sequence.session)
-        if self.prefixes is None or sequence.ending is None:
-            self.target.close(sequence.handle)
-        else:
-            self.prefixes.keep(sequence.handle, sequence.history.tokens())
+        try:
+            self.drafter.close(sequence.session)
+        finally:
+            if self.prefixes is None or sequence.ending is None:
+                self.target.close(sequence.handle)
+            else:
+                self.prefixes.keep(sequence.handle, sequence.history.tokens())

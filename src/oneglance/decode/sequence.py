@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from oneglance.config import SamplingParams
+from oneglance.config import LogitsProcessor, SamplingParams
 from oneglance.control.length import DraftLength
 from oneglance.decode.stop import Ending, StopTracker
 from oneglance.engine.base import SequenceId, TreeRows
@@ -16,6 +16,7 @@ from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise, Noise
 from oneglance.types import (
     ROOT,
+    Float64Array,
     PassTrace,
     Proposal,
     SpeculationStats,
@@ -73,7 +74,6 @@ class DecodingSequence:
     ) -> None:
         """Starts an answer to `prompt` of at most `max_new_tokens` tokens."""
         self.handle = handle
-        self.params = params
         self.noise = noise
         self.session: Any = None  # of whatever type the drafter uses
         self.draft_length = draft_length
@@ -87,6 +87,8 @@ class DecodingSequence:
         self._vocab_size = vocabulary.size
         self._last_token = prompt[-1]
         self._stop = StopTracker(params, self.eos_ids, vocabulary.token_bytes, max_new_tokens)
+        processors = tuple(self._until_the_end(each) for each in params.logits_processors)
+        self.params = replace(params, logits_processors=processors)
         self._num_released = 0
 
     def num_draft_tokens(self) -> int:
@@ -108,6 +110,20 @@ class DecodingSequence:
             logits[:, : self._vocab_size], proposal, self.params, self.history, self.eos_ids
         )
 
+    def _until_the_end(self, processor: LogitsProcessor) -> LogitsProcessor:
+        """A user's function, spared the positions after the end of the answer.
+
+        A block is judged before it is cut, so that laws are asked for after a drafted end of text
+        or stop string. Plain decoding never gets there, and a grammar, say, allows nothing there.
+        """
+
+        def guarded(tokens: tuple[int, ...], logits: Float64Array) -> Float64Array:
+            path = tokens[len(self.history.prompt) + self.history.num_output :]
+            return logits if self._stop.ends_within(path) else processor(tokens, logits)
+
+        guarded.__name__ = getattr(processor, "__name__", type(processor).__name__)
+        return guarded
+
     def deliver(
         self, proposal: Proposal, acceptance: Acceptance, law: WarpedLaw
     ) -> tuple[list[int], Delivery]:
@@ -117,7 +133,7 @@ class DecodingSequence:
             The tokens decided by this pass, and what of the answer can be released.
         """
         decided: list[int] = []
-        pass_index = self.stats.passes
+        pass_index, num_before = self.stats.passes, len(self.tokens)
         last = acceptance.path[-1] if acceptance.path else ROOT
         for node in acceptance.path:
             before = int(proposal.parents[node])
@@ -127,7 +143,8 @@ class DecodingSequence:
         self.stats.passes += 1
         self.stats.drafted += len(proposal)
         self.draft_length.update(len(proposal), len(acceptance.path))
-        return decided, self._release(_trace(proposal, acceptance, len(decided)))
+        num_delivered = max(0, len(self.tokens) - num_before)  # a stop string can reach back
+        return decided, self._release(_trace(proposal, acceptance, num_delivered))
 
     def _take(
         self,
@@ -165,13 +182,13 @@ class DecodingSequence:
         return Delivery(text, released, trace, self.ending)
 
 
-def _trace(proposal: Proposal, acceptance: Acceptance, num_decided: int) -> PassTrace:
-    num_path = min(num_decided, len(acceptance.path))
+def _trace(proposal: Proposal, acceptance: Acceptance, num_delivered: int) -> PassTrace:
+    num_path = min(num_delivered, len(acceptance.path))
     return PassTrace(
         drafter=proposal.drafter,
         draft_tokens=tuple(int(token) for token in proposal.tokens),
         parents=tuple(int(parent) for parent in proposal.parents),
         accepted=acceptance.path[:num_path],
-        next_token=acceptance.next_token if num_decided > len(acceptance.path) else None,
+        next_token=acceptance.next_token if num_delivered > len(acceptance.path) else None,
         kind=acceptance.kind,
     )

@@ -33,6 +33,8 @@ def step(
     # 1. Propose: the drafter guesses what comes next, a chain or a tree of tokens.
     requests = [DraftRequest(s.session, s.num_draft_tokens()) for s in sequences]
     proposals = drafter.propose(requests)
+    for request, proposal in zip(requests, proposals, strict=True):
+        assert len(proposal) <= request.num_draft_tokens, "more was drafted than asked for"
     times.append(perf_counter())
 
     # 2. Verify: one pass evaluates the last decided token and every guess after it.

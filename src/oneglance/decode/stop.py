@@ -7,7 +7,8 @@ on how many a pass yielded. Text, token ids and whatever goes with them are cut 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from copy import copy
 from dataclasses import dataclass
 
 from oneglance.config import SamplingParams
@@ -99,6 +100,16 @@ class StopTracker:
         if len(self._ends) == self._max_new_tokens:
             self.ending = Ending("length")
         return True
+
+    def ends_within(self, token_ids: Iterable[int]) -> bool:
+        """Whether the answer would end with one of these tokens if they came next."""
+        ahead = copy(self)
+        ahead._ends = self._ends.copy()
+        for token_id in token_ids:
+            ahead.push(token_id)
+            if ahead.ending is not None:
+                return True
+        return False
 
     def take(self) -> tuple[str, int]:
         """Releases what can no longer change.

@@ -3,7 +3,7 @@
 Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318. Greedy requests get the draft's
 argmax (a point mass). Sampled ones get a draw from the draft's law under the request's own warps,
 and that law is reported. With a seed, the draw uses the target's noise of the same position
-(`algorithms.md` §14), so that the two agree as often as possible.
+(`verify/coupled.py`), so that the two agree as often as possible.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
 from oneglance.engine.base import Batch, Engine, SequenceId, TreeRows
 from oneglance.engine.prefill import prefill
 from oneglance.engine.prefix import PrefixStore
+from oneglance.errors import DeadEndError
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise
 from oneglance.sampling.softmax import softmax
@@ -115,7 +116,10 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
 
     def close(self, session: DraftModelSession) -> None:
         """Ends a request; the draft's cache of it may serve the next one."""
-        self._prefixes.keep(session.sequence, session.cached)
+        if session.cached:
+            self._prefixes.keep(session.sequence, session.cached)
+        else:  # nothing was drafted: it must not take the place of what is worth keeping
+            self._engine.close(session.sequence)
 
     def _begin(self, request: DraftRequest[DraftModelSession]) -> _Draft:
         session = request.session
@@ -137,13 +141,14 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
         self._engine.commit(session.sequence, range(len(draft.pending)))
         session.cached.extend(draft.pending)
         context = session.context
-        warped = warp(
-            _fit(logits, self._vocab_size),
-            context.params,
-            session.history,
-            path=draft.tokens,
-            eos_ids=context.eos_ids,
-        )
+        row = _fit(logits, self._vocab_size)
+        try:
+            warped = warp(
+                row, context.params, session.history, draft.tokens, eos_ids=context.eos_ids
+            )
+        except DeadEndError:  # the draft led where nothing is allowed; the target need not go there
+            draft.limit = len(draft.tokens)
+            return
         if context.params.is_greedy:
             token = int(np.argmax(warped))
         elif isinstance(context.noise, KeyedNoise):

@@ -1,6 +1,6 @@
 """Prompt lookup: what followed the last few tokens before will follow them again.
 
-Saxena, "Prompt Lookup Decoding" (2023); `algorithms.md` §8. Costs microseconds and no weights;
+Saxena, "Prompt Lookup Decoding" (2023). Costs microseconds and no weights;
 pays where the answer repeats the prompt or itself (code edits, quotes, summaries). The draft is a
 function of the prefix, so it is verified as a point mass.
 """

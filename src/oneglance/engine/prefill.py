@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from oneglance.engine.base import Batch, Engine, SequenceId, TreeRows
 
@@ -12,7 +12,6 @@ def prefill(
     sequence: SequenceId,
     tokens: Sequence[int],
     chunk: int,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Appends tokens to a sequence's committed prefix.
 
@@ -21,7 +20,6 @@ def prefill(
         sequence: an open sequence.
         tokens: ids to append; may be empty.
         chunk: most tokens per pass; it has no influence on any bit.
-        on_progress: called with (tokens done, tokens in all) after each pass.
 
     Raises:
         CapacityError: they do not fit; the chunks before the failing one stay committed.
@@ -30,5 +28,3 @@ def prefill(
         part = tokens[start : start + chunk]
         engine.forward(Batch((TreeRows.chain(sequence, part, wants_logits=False),)))
         engine.commit(sequence, range(len(part)))
-        if on_progress is not None:
-            on_progress(start + len(part), len(tokens))

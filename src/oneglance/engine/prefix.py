@@ -38,7 +38,10 @@ class PrefixStore:
         return sequence
 
     def keep(self, sequence: SequenceId, tokens: Sequence[int]) -> None:
-        """Takes over a sequence whose answer has ended, and lets go of the oldest if need be.
+        """Takes over a sequence whose answer has ended.
+
+        What the new one begins with need not be kept any more; of the rest the oldest goes if
+        there are too many.
 
         Args:
             sequence: an open sequence; the store closes it in time.
@@ -47,7 +50,11 @@ class PrefixStore:
         """
         length = min(self._engine.length(sequence), len(tokens))
         self._engine.truncate(sequence, length)
-        self._kept.append((sequence, tuple(tokens[:length])))
+        kept = tuple(tokens[:length])
+        for older in [entry for entry in self._kept if entry[1] == kept[: len(entry[1])]]:
+            self._kept.remove(older)
+            self._engine.close(older[0])
+        self._kept.append((sequence, kept))
         while len(self._kept) > self._capacity:
             self._engine.close(self._kept.pop(0)[0])
 

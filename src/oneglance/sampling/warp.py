@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from oneglance.config import LogitsProcessor, SamplingParams
-from oneglance.errors import ParameterError
+from oneglance.errors import DeadEndError, ParameterError
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.selection import largest, ranked
 from oneglance.types import Float32Array, Float64Array, IntArray
@@ -65,8 +65,9 @@ def warp(
         array. Greedy: the scores after step 6.
 
     Raises:
-        ParameterError: a logits processor returned something other than [V] numbers, a logit is
-            NaN or +inf, or every token is forbidden.
+        ParameterError: a logits processor returned something other than [V] numbers, or a logit
+            is NaN or +inf.
+        DeadEndError: every token is forbidden.
     """
     scores = np.array(logits, dtype=np.float64)
     for processor in params.logits_processors:
@@ -136,7 +137,7 @@ def _best_score(scores: Float64Array, position: int) -> float:
     """The largest score; NaN and +inf surface in it, so that one look at all scores is enough."""
     best = float(scores.max())
     if best == -math.inf:
-        raise ParameterError(
+        raise DeadEndError(
             f"Every token is forbidden at position {position}; banned_tokens, min_tokens and "
             "logits_processors together must leave at least one."
         )

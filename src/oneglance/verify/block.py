@@ -28,9 +28,10 @@ def accept_block(proposal: Proposal, target: TargetLaw, noise: Noise) -> Accepta
     assert proposal.is_chain, "block verification needs a chain"
     assert proposal.draft_probs is not None, "block verification needs the draft's laws"
     weights = block_weights(proposal, target)
-    num_kept = len(proposal)
-    remaining = target.probs(num_kept - 1)
+    num_kept = len(weights) - 1
     is_kept = noise.coin(weights[num_kept])
+    if is_kept:
+        remaining = target.probs(num_kept - 1)
     while not is_kept:
         num_kept -= 1
         target_probs = target.probs(num_kept - 1)
@@ -42,7 +43,9 @@ def accept_block(proposal: Proposal, target: TargetLaw, noise: Noise) -> Accepta
 
 
 def block_weights(proposal: Proposal, target: TargetLaw) -> list[float]:
-    """The weights P_0 to P_K of a chain's prefixes, each in [0, 1].
+    """The weights P_0 to P_K of a chain's prefixes, each in [0, 1], up to the first that is 0.
+
+    Behind a token that the target forbids its law is not looked at: it may not even exist there.
 
     The minimum is taken at every step and not only of the final product: a ratio above 1 pays
     for ratios that follow it, never for those before.
@@ -53,6 +56,8 @@ def block_weights(proposal: Proposal, target: TargetLaw) -> list[float]:
         token = proposal.tokens[node]
         target_prob = float(target.probs(node - 1)[token])
         weights.append(acceptance_ratio(weights[-1] * target_prob, float(draft_probs[token])))
+        if weights[-1] == 0:
+            break
     return weights
 
 

@@ -1,0 +1,137 @@
+"""From the words after `--drafter` to a drafter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.tiny_models import TinyShape, vocabulary, write_tiny_gguf
+
+from oneglance.checkpoints import load_checkpoint
+from oneglance.checkpoints.base import Checkpoint
+from oneglance.config import EngineConfig, SamplingParams
+from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
+from oneglance.drafters.factory import DrafterSetup, make_drafter
+from oneglance.drafters.ngram import NgramDrafter
+from oneglance.drafters.none import NoDrafter
+from oneglance.engine.reference import ReferenceEngine
+from oneglance.errors import OneglanceError, ParameterError, UnsupportedError
+from oneglance.sampling.noise import SequentialNoise
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    words = vocabulary()
+    words[10], words[11] = words[11], words[10]
+    write_tiny_gguf(folder / "tiny.gguf", seed=0)
+    write_tiny_gguf(folder / "wider.gguf", shape=TinyShape(vocab_padding=7))
+    write_tiny_gguf(folder / "swapped.gguf", metadata={"tokenizer.ggml.tokens": words})
+    return folder
+
+
+def engine_of(checkpoint: Checkpoint) -> ReferenceEngine:
+    return ReferenceEngine(checkpoint.config, checkpoint.weights)
+
+
+def setup(
+    folder: Path,
+    target: str = "tiny.gguf",
+    engine_config: EngineConfig = EngineConfig(),
+    make_engine: Callable[[Checkpoint], ReferenceEngine] = engine_of,
+) -> DrafterSetup:
+    return DrafterSetup(
+        target=load_checkpoint(folder / target),
+        load_checkpoint=lambda name: load_checkpoint(folder / name, name=name),
+        make_engine=make_engine,
+        engine_config=engine_config,
+    )
+
+
+def draft(drafter: Drafter[Any], params: SamplingParams) -> Any:
+    session = drafter.start(DraftContext((5, 6, 7), params, SequentialNoise(0)))
+    try:
+        return drafter.propose([DraftRequest(session, 4)])[0]
+    finally:
+        drafter.close(session)
+
+
+def test_names_without_argument(folder: Path) -> None:
+    assert type(make_drafter("none", setup(folder))) is NoDrafter
+    assert type(make_drafter("ngram", setup(folder))) is NgramDrafter
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("", "Unknown drafter ''"),
+        ("eagle", "choose one of: draft, ngram, none"),
+        ("ngram:3", "ngram takes no argument; leave out '3'"),
+        ("none:x", "none takes no argument"),
+        ("draft", "write draft:MODEL"),
+        ("draft:", "write draft:MODEL"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(folder: Path, spec: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        make_drafter(spec, setup(folder))
+
+
+def test_a_model_may_have_a_colon_in_its_name(folder: Path) -> None:
+    write_tiny_gguf(folder / "a:b.gguf", seed=0)
+    drafter = make_drafter("draft:a:b.gguf", setup(folder))
+    assert drafter.name == "draft:a:b.gguf"
+    assert draft(drafter, SamplingParams()).drafter == "draft:a:b.gguf"
+
+
+@pytest.mark.parametrize("pair", [("tiny.gguf", "wider.gguf"), ("wider.gguf", "tiny.gguf")])
+def test_laws_have_the_width_of_the_vocabulary(folder: Path, pair: tuple[str, str]) -> None:
+    """Of whatever width the matrices of the two models are."""
+    target, name = pair
+    proposal = draft(
+        make_drafter(f"draft:{name}", setup(folder, target)), SamplingParams(temperature=1.0)
+    )
+    assert len(proposal) == 4
+    assert {law.shape for law in proposal.draft_probs} == {(len(vocabulary()),)}
+
+
+def test_another_vocabulary_is_refused_before_an_engine_is_made(folder: Path) -> None:
+    def no_engine(checkpoint: Checkpoint) -> ReferenceEngine:
+        raise AssertionError(f"an engine was made for {checkpoint.name}")
+
+    with pytest.raises(UnsupportedError, match=r"'swapped.gguf' cannot draft for 'tiny'"):
+        make_drafter("draft:swapped.gguf", setup(folder, make_engine=no_engine))
+
+
+def test_errors_of_loading_are_passed_on(folder: Path) -> None:
+    with pytest.raises(OneglanceError, match=r"missing.gguf"):
+        make_drafter("draft:missing.gguf", setup(folder))
+
+
+@pytest.mark.parametrize("kept_prefixes", [0, 1])
+def test_the_engine_configuration_reaches_the_draft_model(folder: Path, kept_prefixes: int) -> None:
+    engines: list[ReferenceEngine] = []
+
+    def noted(checkpoint: Checkpoint) -> ReferenceEngine:
+        engines.append(engine_of(checkpoint))
+        return engines[-1]
+
+    config = EngineConfig(kept_prefixes=kept_prefixes)
+    drafter = make_drafter("draft:tiny.gguf", setup(folder, "tiny.gguf", config, noted))
+    for _ in range(4):
+        draft(drafter, SamplingParams())
+    # Four times the same prompt: each takes the place of the one before.
+    assert num_open(engines[0]) == kept_prefixes
+
+
+def num_open(engine: ReferenceEngine) -> int:
+    count = 0
+    for sequence in range(20):
+        try:
+            engine.length(sequence)
+        except ParameterError:
+            continue
+        count += 1
+    return count
