@@ -75,10 +75,10 @@ Kind = Literal["sampled", "replaced", "top"]
 # Drafter, draft tokens per pass, length of the answers: as long as a few thousand replays allow.
 CASES: dict[str, tuple[Callable[[], Drafter[Any]], int, int]] = {
     "chain": (lambda: ScriptedDrafter(draft_law), 2, 4),
-    "long chain": (lambda: ScriptedDrafter(sparse_draft_law), 3, 3),
+    "long chain": (lambda: ScriptedDrafter(sparse_draft_law), 3, 4),
     "point masses": (lambda: ScriptedDrafter(draft_law, kind="top"), 3, 5),
-    "tree": (lambda: ScriptedDrafter(sparse_draft_law, (2, 1), "sampled"), 3, 3),
-    "tree with replacement": (lambda: ScriptedDrafter(draft_law, (2, 1), "replaced"), 3, 3),
+    "tree": (lambda: ScriptedDrafter(sparse_draft_law, (2, 1), "sampled"), 3, 4),
+    "tree with replacement": (lambda: ScriptedDrafter(sparse_draft_law, (2,), "replaced"), 2, 4),
     "tree of point masses": (lambda: ScriptedDrafter(draft_law, (2, 2), "top"), 6, 5),
     "draft model": (draft_model, 2, 4),
     "ngram": (lambda: NgramDrafter(min_ngram=1), 3, 5),
