@@ -1,1 +1,1 @@
-"""control."""
+"""How many tokens to draft for the next pass."""
