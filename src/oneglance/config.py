@@ -156,9 +156,13 @@ class SamplingParams:
                 _require(name, token, inside, f"a token id below {vocab_size}, the vocabulary size")
 
 
+MAX_THREADS = 256
+"""Most threads that an engine can be given."""
+
+
 @dataclass(frozen=True)
 class EngineConfig:
-    """How an engine is sized.
+    """Which engine, and how it is sized.
 
     Attributes:
         page_size: positions per page of the key-value cache.
@@ -166,12 +170,21 @@ class EngineConfig:
         prefill_chunk: most prompt tokens that one pass evaluates.
         kept_prefixes: ended answers whose cache is kept, so that a prompt that begins alike (the
             next turn of a chat) need not be fed again.
+        kind: "native" is compiled and fast, "reference" float32 numpy, slow and obvious; "auto"
+            is native wherever that can run the model, else reference with a warning.
+        num_threads: threads of a pass of the native engine; they change no bit. None: as many as
+            this process has CPUs. The reference engine has one.
+        kv_dtype: type of the native engine's cache, "f16" or "f32"; in-flight rows are rounded to
+            it too. The reference engine's is float32.
     """
 
     page_size: int = 64
     num_pages: int | None = None
     prefill_chunk: int = 64
     kept_prefixes: int = 4
+    kind: Literal["auto", "native", "reference"] = "auto"
+    num_threads: int | None = None
+    kv_dtype: Literal["f16", "f32"] = "f16"
 
     @property
     def num_kept_prefixes(self) -> int:
@@ -179,12 +192,22 @@ class EngineConfig:
         return self.kept_prefixes if self.num_pages is None else 0
 
     def __post_init__(self) -> None:
-        """Refuses sizes below 1, naming the value."""
+        """Refuses values that have no meaning.
+
+        Raises:
+            ParameterError: names the parameter, its value and the range that is allowed.
+        """
         _require("page_size", self.page_size, self.page_size >= 1, "at least 1")
         if self.num_pages is not None:
             _require("num_pages", self.num_pages, self.num_pages >= 1, "at least 1")
         _require("prefill_chunk", self.prefill_chunk, self.prefill_chunk >= 1, "at least 1")
         _require("kept_prefixes", self.kept_prefixes, self.kept_prefixes >= 0, "at least 0")
+        kinds = ("auto", "native", "reference")
+        _require("kind", self.kind, self.kind in kinds, "auto, native or reference")
+        _require("kv_dtype", self.kv_dtype, self.kv_dtype in ("f16", "f32"), "f16 or f32")
+        if self.num_threads is not None:
+            is_possible = 1 <= self.num_threads <= MAX_THREADS
+            _require("num_threads", self.num_threads, is_possible, f"1 to {MAX_THREADS}")
 
 
 def _check_types(params: SamplingParams) -> None:

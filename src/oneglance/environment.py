@@ -12,6 +12,7 @@ import platformdirs
 from oneglance.errors import ParameterError
 
 CACHE_VARIABLE = "ONEGLANCE_CACHE"
+ISA_VARIABLE = "ONEGLANCE_ISA"
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,13 @@ class Environment:
     Attributes:
         cache_dir: folder for everything that can be fetched or measured again. `ONEGLANCE_CACHE`
             if it is set, else the user's cache folder of this platform. It need not exist yet.
+        isa: instruction set that the native engine's kernels are to use, `ONEGLANCE_ISA`; None:
+            the best that the CPU has. Which names there are depends on the build and the CPU, so
+            that the engine checks it.
     """
 
     cache_dir: Path
+    isa: str | None = None
 
     @property
     def models_dir(self) -> Path:
@@ -41,7 +46,11 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         ParameterError: a variable is set to a value that cannot be used.
     """
     variables = os.environ if variables is None else variables
-    return Environment(cache_dir=_cache_dir(variables.get(CACHE_VARIABLE)))
+    return Environment(
+        cache_dir=_cache_dir(variables.get(CACHE_VARIABLE)),
+        # An empty value is the usual way to switch a variable off.
+        isa=variables.get(ISA_VARIABLE) or None,
+    )
 
 
 def child_environment(temporary_dir: Path) -> dict[str, str]:

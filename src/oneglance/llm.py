@@ -19,8 +19,8 @@ from oneglance.decode.sequence import Vocabulary
 from oneglance.drafters.base import Drafter
 from oneglance.drafters.factory import DrafterSetup, make_drafter
 from oneglance.engine.base import Engine
+from oneglance.engine.factory import make_engine
 from oneglance.engine.prefix import PrefixStore
-from oneglance.engine.reference import ReferenceEngine
 from oneglance.errors import ParameterError, UnsupportedError
 from oneglance.types import ProgressCallback
 
@@ -246,7 +246,7 @@ def load(
             of the Hugging Face hub.
         drafter: "none", "ngram" or "draft:MODEL".
         k: draft tokens per pass, or "auto".
-        engine_config: sizes of pages, cache and prompt chunks.
+        engine_config: which engine, and sizes of its pages, cache and prompt chunks.
         progress: told about long work.
 
     Raises:
@@ -265,7 +265,7 @@ def _read(model: str, progress: ProgressCallback | None) -> Checkpoint:
 def _make_engine(
     checkpoint: Checkpoint, engine_config: EngineConfig, progress: ProgressCallback | None
 ) -> Engine:
-    return ReferenceEngine(checkpoint.config, checkpoint.weights, engine_config, progress)
+    return make_engine(checkpoint.config, checkpoint.weights, engine_config, progress)
 
 
 def _sampling_params(params: SamplingParams | None, sampling: dict[str, Any]) -> SamplingParams:

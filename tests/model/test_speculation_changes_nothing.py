@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -22,8 +22,9 @@ from oneglance.drafters.base import Drafter
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
+from oneglance.engine.base import Engine
+from oneglance.engine.factory import make_engine
 from oneglance.engine.prefix import PrefixStore
-from oneglance.engine.reference import ReferenceEngine
 
 PROMPTS = [
     json.loads(line)["prompt"]
@@ -35,13 +36,14 @@ REQUESTS = {
 }
 
 Answers = list[list[tuple[int, float]]]
+EngineKind = Literal["reference", "native"]
 
 
 @dataclass
 class Stage:
     """A target with its prompts, the drafters to try, and the plain answers to compare with."""
 
-    target: ReferenceEngine
+    target: Engine
     vocabulary: Vocabulary
     prompts: list[list[int]]
     drafters: dict[str, Drafter[Any]]
@@ -64,10 +66,11 @@ def answers(sequences: list[DecodingSequence]) -> Answers:
     return [[(t.token_id, t.logprob) for t in sequence.tokens] for sequence in sequences]
 
 
-def make_stage(target: Checkpoint, draft: Checkpoint) -> Stage:
+def make_stage(target: Checkpoint, draft: Checkpoint, kind: EngineKind) -> Stage:
+    engine_config = EngineConfig(kind=kind, kept_prefixes=len(PROMPTS))
     tokenizer = target.tokenizer
     assert target.chat_template is not None
-    engine = ReferenceEngine(target.config, target.weights)
+    engine = make_engine(target.config, target.weights, engine_config)
     stage = Stage(
         target=engine,
         vocabulary=Vocabulary(tokenizer.vocab_size, tokenizer.eos_ids, tokenizer.token_bytes),
@@ -78,9 +81,9 @@ def make_stage(target: Checkpoint, draft: Checkpoint) -> Stage:
         drafters={
             "ngram": NgramDrafter(min_ngram=1),
             "draft model": DraftModelDrafter(
-                ReferenceEngine(draft.config, draft.weights),
+                make_engine(draft.config, draft.weights, engine_config),
                 tokenizer.vocab_size,
-                engine_config=EngineConfig(kept_prefixes=len(PROMPTS)),
+                engine_config=engine_config,
             ),
         },
         prefixes=PrefixStore(engine, len(PROMPTS)),
@@ -103,18 +106,18 @@ def without_layers(checkpoint: Checkpoint, dropped: set[int]) -> Checkpoint:
     )
 
 
-@pytest.fixture(scope="module")
-def default_stage() -> Stage:
+@pytest.fixture(scope="module", params=["reference", "native"])
+def default_stage(request: pytest.FixtureRequest) -> Stage:
     target = load_checkpoint(resolve("smollm2-135m"))
-    return make_stage(target, without_layers(target, {6, 10, 14, 18, 22}))
+    return make_stage(target, without_layers(target, {6, 10, 14, 18, 22}), request.param)
 
 
-@pytest.fixture(scope="module")
-def real_pair() -> Stage:
+@pytest.fixture(scope="module", params=["reference", "native"])
+def real_pair(request: pytest.FixtureRequest) -> Stage:
     target = load_checkpoint(resolve("qwen2.5-coder-1.5b"))
     draft = load_checkpoint(resolve("qwen2.5-coder-0.5b"))
     assert draft.tokenizer.fingerprint() == target.tokenizer.fingerprint()
-    return make_stage(target, draft)
+    return make_stage(target, draft, request.param)
 
 
 def check(stage: Stage, request: str, drafter: str) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oneglance.completion import Completion
     from oneglance.llm import LLM
 
-SHORT_PROMPT = "What is the capital of France?"
+SHORT_PROMPT = "Name the capital of France."
 COPY_PROMPT = """\
 Repeat this text:
 

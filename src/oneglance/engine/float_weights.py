@@ -8,7 +8,13 @@ import numpy as np
 
 from oneglance.checkpoints.base import LayerWeights, ModelWeights, Tensor
 from oneglance.config import ModelConfig
-from oneglance.errors import CheckpointError
+from oneglance.engine.weight_checks import (
+    check_num_layers,
+    qk_norms,
+    qkv_biases,
+    vocabulary_matrix,
+    with_shape,
+)
 from oneglance.types import Float32Array, ProgressCallback
 
 
@@ -61,11 +67,7 @@ def dequantize_model(
     Raises:
         CheckpointError: a weight is missing, superfluous or of a wrong shape.
     """
-    if len(weights.layers) != config.num_layers:
-        raise CheckpointError(
-            f"The checkpoint has {len(weights.layers)} layers, but its configuration says "
-            f"{config.num_layers}; it is incomplete or damaged."
-        )
+    check_num_layers(config, weights)
     num_units = config.num_layers + 1
     embedding = _vocabulary_matrix(weights.embedding, config)
     is_tied = weights.head is weights.embedding
@@ -84,18 +86,13 @@ def dequantize_model(
 def _dequantize_layer(config: ModelConfig, layer: LayerWeights) -> FloatLayer:
     hidden, inner = config.hidden_size, config.intermediate_size
     q_size, kv_size = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
-    sizes = (q_size, kv_size, kv_size)
-    name = layer.q_proj.name
-    biases = _optional((layer.q_bias, layer.k_bias, layer.v_bias), config.has_qkv_bias, name)
-    norms = _optional((layer.q_norm, layer.k_norm), config.has_qk_norm, name)
+    biases, norms = qkv_biases(config, layer), qk_norms(config, layer)
     return FloatLayer(
         input_norm=_read(layer.input_norm, (hidden,)),
-        qkv=_stack((layer.q_proj, layer.k_proj, layer.v_proj), sizes, hidden),
-        qkv_bias=np.concatenate([_read(b, (n,)) for b, n in zip(biases, sizes, strict=True)])
-        if biases
-        else None,
-        q_norm=_read(norms[0], (config.head_dim,)) if norms else None,
-        k_norm=_read(norms[1], (config.head_dim,)) if norms else None,
+        qkv=_stack((layer.q_proj, layer.k_proj, layer.v_proj), (q_size, kv_size, kv_size), hidden),
+        qkv_bias=np.concatenate([bias.dequantize() for bias in biases]) if biases else None,
+        q_norm=norms[0].dequantize() if norms else None,
+        k_norm=norms[1].dequantize() if norms else None,
         o_proj=_read(layer.o_proj, (hidden, q_size)),
         post_attention_norm=_read(layer.post_attention_norm, (hidden,)),
         gate_up=_stack((layer.gate_proj, layer.up_proj), (inner, inner), hidden),
@@ -104,12 +101,7 @@ def _dequantize_layer(config: ModelConfig, layer: LayerWeights) -> FloatLayer:
 
 
 def _read(tensor: Tensor, shape: tuple[int, ...]) -> Float32Array:
-    if tuple(tensor.shape) != shape:
-        raise CheckpointError(
-            f"Tensor {tensor.name!r} has shape {tuple(tensor.shape)}, but the configuration "
-            f"demands {shape}; the checkpoint is damaged or of another architecture."
-        )
-    return tensor.dequantize()
+    return with_shape(tensor, shape).dequantize()
 
 
 def _stack(tensors: tuple[Tensor, ...], outputs: tuple[int, ...], inputs: int) -> Float32Array:
@@ -124,17 +116,4 @@ def _stack(tensors: tuple[Tensor, ...], outputs: tuple[int, ...], inputs: int) -
 
 def _vocabulary_matrix(tensor: Tensor, config: ModelConfig) -> Float32Array:
     """[vocab_size, D]; a matrix that is padded beyond the vocabulary loses the padding."""
-    num_rows = max(config.vocab_size, tensor.shape[0])
-    return _read(tensor, (num_rows, config.hidden_size))[: config.vocab_size]
-
-
-def _optional(tensors: tuple[Tensor | None, ...], is_expected: bool, name: str) -> list[Tensor]:
-    """All of them if they are expected, none otherwise; anything else is a damaged file."""
-    present = [tensor for tensor in tensors if tensor is not None]
-    if len(present) != (len(tensors) if is_expected else 0):
-        raise CheckpointError(
-            f"The layer of {name!r} has {len(present)} of its biases or head norms, but the "
-            f"configuration demands {len(tensors) if is_expected else 0}; the checkpoint is "
-            "damaged or of another architecture."
-        )
-    return present
+    return vocabulary_matrix(tensor, config).dequantize()[: config.vocab_size]

@@ -7,23 +7,22 @@ row, the chunking of the prompt, or the pages that hold its prefix. It uses one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from oneglance.checkpoints.base import ModelWeights
 from oneglance.config import EngineConfig, ModelConfig
 from oneglance.engine.arithmetic import project, rms_norm, softmax, swiglu
-from oneglance.engine.base import Batch, Engine, PassOutput, SequenceId
+from oneglance.engine.base import PassOutput
+from oneglance.engine.cached import CachedEngine
 from oneglance.engine.float_weights import FloatLayer, dequantize_model
 from oneglance.engine.kv_cache import KVCache
-from oneglance.engine.pass_plan import PassPlan, TreePlan, plan_pass
+from oneglance.engine.pass_plan import PassPlan, TreePlan
 from oneglance.engine.rope import RopeTable
 from oneglance.types import Float32Array, ProgressCallback
 
 
-class ReferenceEngine(Engine):
+class ReferenceEngine(CachedEngine):
     """A decoder of the Llama family on dequantised weights, 4 bytes of memory per weight."""
 
     def __init__(
@@ -38,84 +37,29 @@ class ReferenceEngine(Engine):
         Args:
             config: shape of the model.
             weights: as the file has them.
-            engine_config: size of the cache's pages and how many there may be.
+            engine_config: size of the cache's pages and how many there may be; what it says
+                of threads and of the cache's type is for the native engine.
             progress: called with ("load weights", units done, units in all).
 
         Raises:
             CheckpointError: weights and configuration do not fit together.
         """
-        self.config = config
-        self.engine_config = engine_config
+        self._cache = KVCache(config, engine_config)
+        super().__init__(config, engine_config, self._cache)
         self._weights = dequantize_model(config, weights, progress)
         self._rope = RopeTable(config)
-        self._cache = KVCache(config, engine_config)
         self._blas = ThreadpoolController()
 
-    def open(self) -> SequenceId:
-        """Starts a sequence with an empty prefix."""
-        return self._cache.open()
-
-    def fork(self, sequence: SequenceId) -> SequenceId:
-        """Starts a sequence with the committed prefix of another; pages are shared, not copied.
-
-        Raises:
-            ParameterError: the sequence is not open.
-        """
-        return self._cache.fork(sequence)
-
-    def length(self, sequence: SequenceId) -> int:
-        """Number of committed positions.
-
-        Raises:
-            ParameterError: the sequence is not open.
-        """
-        return self._cache.length(sequence)
-
-    def forward(self, batch: Batch) -> PassOutput:
-        """Evaluates one pass and leaves its rows in flight.
-
-        Raises:
-            CapacityError: the rows do not fit the context or the cache; nothing has changed.
-            ParameterError: a sequence, token or layer does not exist, or a prefix that fewer
-                layers evaluated (early exit) would be read by more; nothing has changed.
-        """
-        if not batch.trees:
-            return PassOutput((), dict.fromkeys(batch.hidden_layers, ()))
-        plan = plan_pass(batch, self.config, self._cache.length)
-        self._cache.begin_pass(batch.trees, plan.num_layers)
+    def _evaluate(self, plan: PassPlan) -> PassOutput:
         # A BLAS with several threads may split a sum between them; with one it cannot.
         # Weights that are not finite give logits that are not finite, without warnings.
         with (
             self._blas.limit(limits=1, user_api="blas"),
             np.errstate(over="ignore", invalid="ignore"),
         ):
-            return self._evaluate(plan)
+            return self._run_layers(plan)
 
-    def commit(self, sequence: SequenceId, rows: Sequence[int]) -> None:
-        """Appends in-flight rows, a path from the first level down, and drops the others.
-
-        Raises:
-            ParameterError: the sequence is not open.
-        """
-        self._cache.commit(sequence, rows)
-
-    def truncate(self, sequence: SequenceId, length: int) -> None:
-        """Drops in-flight rows and all committed positions from `length` on (rollback).
-
-        Raises:
-            ParameterError: the sequence is not open or shorter than `length`.
-        """
-        self._cache.truncate(sequence, length)
-
-    def close(self, sequence: SequenceId) -> None:
-        """Ends a sequence and releases its pages.
-
-        Raises:
-            ParameterError: the sequence is not open.
-        """
-        self._cache.close(sequence)
-
-    def _evaluate(self, plan: PassPlan) -> PassOutput:
+    def _run_layers(self, plan: PassPlan) -> PassOutput:
         stream = self._weights.embedding[plan.tokens]  # [R, D]
         hidden: dict[int, Float32Array] = {}
         for index, layer in enumerate(self._weights.layers[: plan.num_layers]):

@@ -43,14 +43,18 @@ def _scale_llama3(frequencies: Float64Array, scaling: RopeScaling) -> Float64Arr
 
 
 class RopeTable:
-    """Cosines and sines of every position, computed once so that no pass can change their bits."""
+    """Cosines and sines of every position, computed once so that no pass can change their bits.
+
+    Attributes:
+        cos, sin: [context_length, head_dim / 2].
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         """Computes angles in float64 and keeps float32, [context_length, head_dim / 2] each."""
         positions = np.arange(config.context_length, dtype=np.float64)
         angles = positions[:, None] * rope_frequencies(config)
-        self._cos = np.cos(angles).astype(np.float32)
-        self._sin = np.sin(angles).astype(np.float32)
+        self.cos = np.cos(angles).astype(np.float32)
+        self.sin = np.sin(angles).astype(np.float32)
 
     def rotate(self, heads: Float32Array, positions: IntArray) -> Float32Array:
         """Rotates element i with element i + head_dim / 2.
@@ -62,7 +66,7 @@ class RopeTable:
         Returns:
             A new array of the same shape.
         """
-        cos, sin = self._cos[positions][:, None], self._sin[positions][:, None]
+        cos, sin = self.cos[positions][:, None], self.sin[positions][:, None]
         half = heads.shape[-1] // 2
         first, second = heads[..., :half], heads[..., half:]
         rotated = np.empty(heads.shape, dtype=np.float32)

@@ -1,0 +1,13 @@
+// The parts of the Python module `oneglance._native`.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace oneglance {
+
+namespace nb = nanobind;
+
+void bind_matmul(nb::module_& module);
+void bind_layer(nb::module_& module);
+
+}  // namespace oneglance

@@ -1,0 +1,39 @@
+// The kernels of one instruction set, as plain function pointers.
+//
+// Every kernel is compiled once per instruction set from the same source (csrc/kernels/) and gives
+// the same bits in each: no fused multiply-add, one fixed order for every sum.
+#pragma once
+
+#include <cstdint>
+
+#include "packed.h"
+
+namespace oneglance {
+
+struct KvStoreArguments;
+struct AttendArguments;
+
+struct KernelTable {
+  const char* name;
+
+  // Quantises groups [group_begin, group_end) of every row to int8 with one scale per 32 inputs.
+  void (*quantize_rows)(const float* x, int64_t ldx, int rows, int inputs, QuantizedRows out,
+                        int group_begin, int group_end);
+  // y[r][n] for the outputs of tiles [tile_begin, tile_end); writes real outputs only.
+  void (*matmul)(const PackedMatrix& w, const QuantizedRows& x, int rows, float* y, int64_t ldy,
+                 int tile_begin, int tile_end);
+  // Dequantised rows of the (tied) embedding.
+  void (*embed)(const PackedMatrix& w, const int32_t* tokens, int rows, float* y, int64_t ldy);
+
+  void (*rms_norm)(const float* x, int64_t ldx, const float* weight, float eps, int rows, int size,
+                   float* y, int64_t ldy);
+  // Rotates pairs (i, i + head_dim / 2) in place; tables are [context][head_dim / 2].
+  void (*rope)(float* heads, int64_t ld, int rows, int num_heads, int head_dim, const float* cos,
+               const float* sin, const int32_t* positions);
+  void (*swiglu)(const float* gate, const float* up, int64_t ld, int rows, int begin, int end,
+                 float* y, int64_t ldy);
+  void (*store_kv)(const KvStoreArguments& arguments);
+  void (*attend)(const AttendArguments& arguments);
+};
+
+}  // namespace oneglance

@@ -1,0 +1,225 @@
+// y = x * W^T over packed weights and quantised activations. Included once per instruction set.
+//
+// For each output and row, groups in order (sx, sum: the row's scale and sum of that group):
+//   kHalf              acc = acc + float(dot - zero_point * sum) * (d * sx)
+//   kHalfMin, kSuper   acc = acc + float(dot) * (d * sx);  acc = acc + m * (sx * float(sum))
+//   kSuper16           acc = acc + float(sc0 * dot0 + sc1 * dot1) * (d * sx)
+//                      (the dots of the two halves, with q - zero_point)
+// where kSuper has d := d * sc and m := -(dmin * mn), one rounded product each.
+// Integers stay below 2^24, so their conversion is exact. Rows, tiles and lanes are independent:
+// how they are split changes no bit.
+
+namespace oneglance::ONEGLANCE_ISA {
+namespace {
+
+constexpr int kMaxBlockRows = 4;    // rows whose sums stay in registers
+constexpr int kMaxChunkRows = 12;   // rows that a tile's weights are streamed past at once
+constexpr int kMaxStagedRows = 48;  // rows for which the weights are read from memory once
+// How far ahead weights are asked for. The hardware's own prefetching stops at pages of 4 KiB and
+// alone reaches about 60 % of the bandwidth; between 2 and 16 KiB makes no difference.
+constexpr int kPrefetchBytes = 4096;
+
+// As few parts of at most `most` as it takes, of nearly equal size: the size of the first.
+inline int even_part(int count, int most) {
+  const int parts = (count + most - 1) / most;
+  return parts == 0 ? 0 : (count + parts - 1) / parts;
+}
+
+constexpr bool has_minimum(Scales scales) {
+  return scales == Scales::kHalfMin || scales == Scales::kSuper;
+}
+
+// The scales of one group as float.
+template <Scales S>
+struct GroupScales {
+  alignas(32) float d[kTile];
+  alignas(32) float m[kTile];
+  alignas(32) float run_d[kTile];
+  alignas(32) float run_m[kTile];
+  const uint8_t* stored;  // the group's scales in the stream
+
+  static const uint16_t* halves(const uint8_t* from) {
+    return reinterpret_cast<const uint16_t*>(from);
+  }
+
+  void begin_run(const uint8_t* stream) {
+    if constexpr (S == Scales::kSuper) {
+      halves_to_floats(halves(stream), run_d, kTile);
+      halves_to_floats(halves(stream) + kTile, run_m, kTile);
+    } else if constexpr (S == Scales::kSuper16) {
+      halves_to_floats(halves(stream), d, kTile);
+    }
+  }
+
+  void read(const uint8_t* scales) {
+    stored = scales;
+    if constexpr (S == Scales::kHalf || S == Scales::kHalfMin) {
+      halves_to_floats(halves(scales), d, kTile);
+    }
+    if constexpr (S == Scales::kHalfMin) halves_to_floats(halves(scales) + kTile, m, kTile);
+    if constexpr (S == Scales::kSuper) {
+      for (int o = 0; o < kTile; ++o) {
+        d[o] = run_d[o] * static_cast<float>(scales[o]);
+        m[o] = -(run_m[o] * static_cast<float>(scales[kTile + o]));
+      }
+    }
+  }
+};
+
+// (By reference: a vector that is returned by value would have an ABI of its own.)
+inline void load8(const float* from, Floats8& value) { std::memcpy(&value, from, sizeof value); }
+
+// Adds one group to the sums of R rows. Not inlined: in the loops around it GCC would move loads
+// out until the registers spill.
+template <Values V, Scales S, int R>
+__attribute__((noinline)) void add_group(const uint8_t* values, const GroupScales<S>& scales,
+                                         const RowGroup* rows, float (*acc)[kTile]) {
+  // Q4_0 has a zero point; of 5 bits the bias has subtracted one, which not all forms have.
+  constexpr bool has_offset = (V == Values::k4Bit && S == Scales::kHalf) || V == Values::k5Bit;
+  for (int o = 0; o < kTile; o += 16) {
+    Ints8 dot[R][2];
+    Dots<V>::template of<R>(values + 4 * o, rows, scales.stored + o, dot);
+    Floats8 d[2], m[2];
+    for (int v = 0; v < 2; ++v) {
+      load8(scales.d + o + 8 * v, d[v]);
+      if (has_minimum(S)) load8(scales.m + o + 8 * v, m[v]);
+    }
+    for (int r = 0; r < R; ++r) {
+      // Copied: a store to acc might change it for all that the compiler knows.
+      const float scale = rows[r].scale;
+      const float scaled_sum = rows[r].scaled_sum;
+      const int32_t offset = rows[r].offset;
+      for (int v = 0; v < 2; ++v) {
+        float* at = acc[r] + o + 8 * v;
+        Floats8 sum;
+        load8(at, sum);
+        const Ints8 whole = has_offset ? dot[r][v] - offset : dot[r][v];
+        sum = sum + __builtin_convertvector(whole, Floats8) * (d[v] * scale);
+        if (has_minimum(S)) sum = sum + m[v] * scaled_sum;
+        std::memcpy(at, &sum, sizeof sum);
+      }
+    }
+  }
+}
+
+// The same for any number of rows up to a chunk, in blocks of nearly equal size.
+template <Values V, Scales S>
+inline void add_group_to_chunk(const uint8_t* values, const GroupScales<S>& scales,
+                               const RowGroup* rows, int num_rows, float (*acc)[kTile]) {
+  while (num_rows > 0) {
+    const int block = even_part(num_rows, kMaxBlockRows);
+    switch (block) {
+      case 1: add_group<V, S, 1>(values, scales, rows, acc); break;
+      case 2: add_group<V, S, 2>(values, scales, rows, acc); break;
+      case 3: add_group<V, S, 3>(values, scales, rows, acc); break;
+      default: add_group<V, S, 4>(values, scales, rows, acc); break;
+    }
+    num_rows -= block;
+    rows += block;
+    acc += block;
+  }
+}
+
+inline void prefetch(const uint8_t* from, int bytes) {
+  for (int b = 0; b < bytes; b += 64) __builtin_prefetch(from + b);
+}
+
+// Activations as the inner loop reads them, one sequential stream: chunk after chunk of rows, in
+// each [group][row of the chunk].
+class StagedRows {
+ public:
+  StagedRows() = default;
+  StagedRows(const StagedRows&) = delete;
+  StagedRows& operator=(const StagedRows&) = delete;
+  ~StagedRows() { std::free(groups_); }
+
+  void fill(const QuantizedRows& x, const PackedMatrix& w, int row, int count, int chunk_rows) {
+    const int64_t num_groups = w.num_groups();
+    // The bias has subtracted the middle of 5 bits, which only Q5_0 has as its zero point.
+    const int offset_factor = w.zero_point - (w.values == Values::k5Bit ? kMiddle5 : 0);
+    reserve(num_groups * count);
+    RowGroup* to = groups_;
+    for (int first = 0; first < count; first += chunk_rows) {
+      const int rows = count - first < chunk_rows ? count - first : chunk_rows;
+      for (int64_t g = 0; g < num_groups; ++g) {
+        for (int64_t r = row + first; r < row + first + rows; ++r, ++to) {
+          const int64_t at = r * num_groups + g;
+          std::memcpy(to->values, x.values + at * kGroup, kGroup);
+          to->scale = x.scales[at];
+          to->scaled_sum = x.scales[at] * static_cast<float>(x.sums[at]);
+          to->offset = offset_factor * x.sums[at];
+          if (w.values == Values::k5Bit) set_group_bias(*to);
+          if (w.values == Values::k6Bit) set_half_biases(*to);
+        }
+      }
+    }
+  }
+
+  const RowGroup* groups() const { return groups_; }
+
+ private:
+  void reserve(int64_t count) {
+    if (count <= capacity_) return;
+    std::free(groups_);
+    capacity_ = 0;
+    const size_t num_bytes = static_cast<size_t>(count) * sizeof(RowGroup);
+    groups_ = static_cast<RowGroup*>(std::aligned_alloc(alignof(RowGroup), num_bytes));
+    if (groups_ == nullptr) throw std::bad_alloc();
+    capacity_ = count;
+  }
+
+  RowGroup* groups_ = nullptr;
+  int64_t capacity_ = 0;
+};
+
+// One tile, one chunk of rows; y is that of the first row.
+template <Values V, Scales S>
+void matmul_tile(const PackedMatrix& w, const RowGroup* rows, int count, int tile, float* y,
+                 int64_t ldy) {
+  constexpr int group_bytes = value_bytes(V) + scale_bytes(S);
+  const uint8_t* stream = w.data + tile * w.tile_bytes;
+  alignas(32) float acc[kMaxChunkRows][kTile] = {};
+  GroupScales<S> scales;
+  UnpackedGroup unpacked;
+  for (int64_t g = 0; g < w.num_groups(); ++g, stream += group_bytes, rows += count) {
+    if (run_bytes(S) > 0 && g % kRunGroups == 0) {
+      scales.begin_run(stream);
+      stream += run_bytes(S);
+    }
+    prefetch(stream + kPrefetchBytes, group_bytes);
+    scales.read(stream + value_bytes(V));
+    if constexpr (V == Values::k5Bit) unpacked.fill<1>(stream);
+    if constexpr (V == Values::k6Bit) unpacked.fill<2>(stream);
+    constexpr bool is_unpacked = V == Values::k5Bit || V == Values::k6Bit;
+    add_group_to_chunk<V, S>(is_unpacked ? unpacked.bytes : stream, scales, rows, count, acc);
+  }
+  const int first = tile * kTile;
+  const int outputs = w.outputs - first < kTile ? w.outputs - first : kTile;
+  for (int r = 0; r < count; ++r) {
+    std::memcpy(y + r * ldy + first, acc[r], sizeof(float) * outputs);
+  }
+}
+
+void matmul(const PackedMatrix& w, const QuantizedRows& x, int rows, float* y, int64_t ldy,
+            int tile_begin, int tile_end) {
+  static thread_local StagedRows staged;
+  for (int row = 0; row < rows; row += kMaxStagedRows) {
+    const int count = rows - row < kMaxStagedRows ? rows - row : kMaxStagedRows;
+    const int chunk_rows = even_part(count, kMaxChunkRows);
+    staged.fill(x, w, row, count, chunk_rows);
+    with_form(w, [&](auto values, auto scales) {
+      for (int tile = tile_begin; tile < tile_end; ++tile) {
+        const RowGroup* groups = staged.groups();
+        for (int first = 0; first < count; first += chunk_rows) {
+          const int chunk = count - first < chunk_rows ? count - first : chunk_rows;
+          matmul_tile<decltype(values)::value, decltype(scales)::value>(
+              w, groups, chunk, tile, y + (row + first) * ldy, ldy);
+          groups += int64_t{chunk} * w.num_groups();
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace oneglance::ONEGLANCE_ISA

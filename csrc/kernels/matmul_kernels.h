@@ -1,0 +1,33 @@
+// Kernels of the packed matrices. Included once per instruction set, see isa_portable.cpp.
+//
+// Everything has internal linkage, and nothing of the standard library that is a template is
+// called: the linker must not merge functions that were compiled for different instruction sets.
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "../half.h"
+#include "../kernel_table.h"
+
+#include "forms.h"
+#include "quantize.h"
+#include "embed.h"
+#include "dots.h"
+#include "unpack.h"
+#include "matmul.h"
+
+namespace oneglance::ONEGLANCE_ISA {
+namespace {
+
+inline void set_matmul_kernels(KernelTable& table) {
+  table.quantize_rows = &quantize_rows;
+  table.matmul = &matmul;
+  table.embed = &embed;
+}
+
+}  // namespace
+}  // namespace oneglance::ONEGLANCE_ISA

@@ -1,0 +1,216 @@
+#include "pack.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#include "pack_formats.h"
+#include "thread_pool.h"
+
+namespace oneglance {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kChunk = 16 * kHugePage;
+
+size_t round_up(size_t size, size_t unit) { return (size + unit - 1) / unit * unit; }
+
+// Memory in huge pages where the system grants them: streaming weights through small ones costs a
+// fifth of the bandwidth.
+std::shared_ptr<uint8_t> allocate_pages(size_t num_bytes) {
+  const size_t rounded = round_up(num_bytes, kHugePage);
+  void* memory = std::aligned_alloc(kHugePage, rounded);
+  if (memory == nullptr) throw std::bad_alloc();
+#if defined(__linux__)
+  madvise(memory, rounded, MADV_HUGEPAGE);  // advice: it may be refused
+#endif
+  return {static_cast<uint8_t*>(memory), [](uint8_t* pointer) { std::free(pointer); }};
+}
+
+// Memory for one matrix. Small matrices share chunks, so that they get huge pages without wasting
+// most of one each; a chunk is freed with the last of its matrices.
+std::shared_ptr<uint8_t> allocate(size_t num_bytes) {
+  static std::mutex mutex;
+  static std::weak_ptr<uint8_t> current;
+  static size_t used = 0;
+  const size_t rounded = round_up(num_bytes, 64);
+  if (rounded > kChunk / 4) return allocate_pages(rounded);
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<uint8_t> chunk = current.lock();
+  if (chunk == nullptr || used + rounded > kChunk) {
+    chunk = allocate_pages(kChunk);
+    current = chunk;
+    used = 0;
+  }
+  uint8_t* const memory = chunk.get() + used;
+  used += rounded;
+  return {std::move(chunk), memory};
+}
+
+int64_t tile_bytes_of(Values values, Scales scales, int inputs) {
+  const int64_t groups = inputs / kGroup;
+  return groups * (value_bytes(values) + scale_bytes(scales)) +
+         (groups + kRunGroups - 1) / kRunGroups * run_bytes(scales);
+}
+
+// Writes what each value has beyond 4 bits, `Bits` of them, into the upper plane.
+template <int Bits>
+void store_upper_bits(const uint8_t* values, int lane, uint8_t* plane) {
+  constexpr int kShared = 8 / Bits;
+  for (int first = 0; first < kGroup; first += 4 * kShared, plane += 4 * kTile) {
+    for (int i = 0; i < 4; ++i) {
+      int byte = 0;
+      for (int t = 0; t < kShared; ++t) byte |= (values[first + 4 * t + i] >> 4) << (Bits * t);
+      plane[4 * lane + i] = static_cast<uint8_t>(byte);
+    }
+  }
+}
+
+// Writes the values of one output into its lane of a group.
+template <Values V>
+void store_values(const uint8_t* values, int lane, uint8_t* group) {
+  if constexpr (V == Values::k8Bit) {
+    for (int step = 0; step < 8; ++step, values += 4, group += 4 * kTile) {
+      std::memcpy(group + 4 * lane, values, 4);
+    }
+    return;
+  }
+  for (int step = 0; step < 4; ++step) {
+    const uint8_t* eight = values + 8 * step;
+    uint8_t* to = group + step * 4 * kTile + 4 * lane;
+    for (int i = 0; i < 4; ++i) {
+      to[i] = static_cast<uint8_t>((eight[i] & 15) | (eight[4 + i] << 4));
+    }
+  }
+  uint8_t* upper = group + value_bytes(Values::k4Bit);
+  if constexpr (V == Values::k5Bit) store_upper_bits<1>(values, lane, upper);
+  if constexpr (V == Values::k6Bit) store_upper_bits<2>(values, lane, upper);
+}
+
+template <Scales S>
+void store_scales(const Group& group, int lane, uint8_t* scales, uint8_t* run) {
+  const auto store_half = [lane](uint8_t* halves, uint16_t half) {
+    std::memcpy(halves + 2 * lane, &half, sizeof half);
+  };
+  if constexpr (S == Scales::kHalf || S == Scales::kHalfMin) store_half(scales, group.d);
+  if constexpr (S == Scales::kHalfMin) store_half(scales + 2 * kTile, group.minimum);
+  if constexpr (S == Scales::kSuper || S == Scales::kSuper16) {
+    scales[lane] = group.small[0];
+    scales[kTile + lane] = group.small[1];
+    store_half(run, group.d);
+  }
+  if constexpr (S == Scales::kSuper) store_half(run + 2 * kTile, group.minimum);
+}
+
+// Packs one output, whose weights are at `row`, into its lane of a tile.
+template <typename Format>
+bool pack_output(const uint8_t* row, int num_groups, int lane, uint8_t* tile) {
+  constexpr Values V = Format::kValues;
+  constexpr Scales S = Format::kScales;
+  Group group;
+  uint8_t* run = tile;
+  bool is_fit = true;
+  for (int g = 0; g < num_groups; ++g) {
+    if (run_bytes(S) > 0 && g % kRunGroups == 0) {
+      run = tile;
+      tile += run_bytes(S);
+    }
+    is_fit = Format::read(row, g, group) && is_fit;
+    store_values<V>(group.values, lane, tile);
+    store_scales<S>(group, lane, tile + value_bytes(V), run);
+    tile += value_bytes(V) + scale_bytes(S);
+  }
+  return is_fit;
+}
+
+template <typename Format>
+PackedMatrix pack_as(const uint8_t* data, size_t num_bytes, int outputs, int inputs,
+                     int num_threads) {
+  const int64_t row_bytes = int64_t{inputs} / Format::kBlock * Format::kBlockBytes;
+  if (num_bytes != static_cast<size_t>(outputs * row_bytes)) {
+    throw std::invalid_argument("a matrix of " + std::to_string(outputs) + " x " +
+                                std::to_string(inputs) + " has " +
+                                std::to_string(outputs * row_bytes) + " bytes in this type, not " +
+                                std::to_string(num_bytes));
+  }
+  PackedMatrix w{};
+  w.outputs = outputs;
+  w.inputs = inputs;
+  w.values = Format::kValues;
+  w.scales = Format::kScales;
+  w.zero_point = Format::kZeroPoint;
+  w.tile_bytes = tile_bytes_of(w.values, w.scales, inputs);
+  const std::shared_ptr<uint8_t> packed = allocate(static_cast<size_t>(w.num_bytes()));
+  w.data = packed.get();
+  w.owner = packed;
+
+  std::atomic<bool> all_fit{true};
+  ThreadPool::shared(num_threads)->run([&](int index, int count) {
+    const Range part = part_of(w.num_tiles(), index, count);
+    for (int tile = part.begin; tile < part.end; ++tile) {
+      uint8_t* to = packed.get() + tile * w.tile_bytes;
+      const int first = tile * kTile;
+      if (outputs - first < kTile) std::memset(to, 0, static_cast<size_t>(w.tile_bytes));
+      for (int lane = 0; lane < kTile && first + lane < outputs; ++lane) {
+        const uint8_t* row = data + (first + lane) * row_bytes;
+        if (!pack_output<Format>(row, w.num_groups(), lane, to)) all_fit = false;
+      }
+    }
+  });
+  if (!all_fit) {
+    throw std::invalid_argument("a weight is not finite or above 8.3 million in magnitude");
+  }
+  return w;
+}
+
+// Calls function with an object of the format's type; false where there is no such format.
+template <typename Function>
+bool with_format(const std::string& name, Function&& function) {
+  if (name == "Q4_0") return function(Q4_0{}), true;
+  if (name == "Q4_1") return function(Q4_1{}), true;
+  if (name == "Q5_0") return function(Q5_0{}), true;
+  if (name == "Q5_1") return function(Q5_1{}), true;
+  if (name == "Q8_0") return function(Q8_0{}), true;
+  if (name == "Q4_K") return function(Q4_K{}), true;
+  if (name == "Q5_K") return function(Q5_K{}), true;
+  if (name == "Q6_K") return function(Q6_K{}), true;
+  if (name == "F32") return function(F32{}), true;
+  if (name == "F16") return function(F16{}), true;
+  if (name == "BF16") return function(BF16{}), true;
+  return false;
+}
+
+}  // namespace
+
+std::string why_unpackable(const std::string& quantization, int inputs) {
+  int block = 0;
+  if (!with_format(quantization, [&](auto format) { block = decltype(format)::kBlock; })) {
+    return "weights of type " + quantization + " have no packed form";
+  }
+  if (inputs <= 0 || inputs % block != 0) {
+    return "rows of " + std::to_string(inputs) + " inputs are not a multiple of " +
+           std::to_string(block);
+  }
+  return "";
+}
+
+PackedMatrix pack(const uint8_t* data, size_t num_bytes, const std::string& quantization,
+                  int outputs, int inputs, int num_threads) {
+  const std::string reason = why_unpackable(quantization, inputs);
+  if (!reason.empty()) throw std::invalid_argument(reason);
+  if (outputs <= 0) throw std::invalid_argument("a matrix needs at least one output");
+  PackedMatrix packed{};
+  with_format(quantization, [&](auto format) {
+    packed = pack_as<decltype(format)>(data, num_bytes, outputs, inputs, num_threads);
+  });
+  return packed;
+}
+
+}  // namespace oneglance

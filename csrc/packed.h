@@ -1,0 +1,77 @@
+// Packed weights and quantised activations: what the matrix kernels read.
+//
+// A matrix is [outputs, inputs]. Outputs are tiled by 32 (the last tile is padded with zeros),
+// inputs grouped by 32. A tile is one sequential stream, its groups in order:
+//
+//   [run of 8 groups: half-precision scales]   only kSuper (d[32], dmin[32]) and kSuper16 (d[32])
+//   group: values, then its scales
+//
+// Values in groups of 32 inputs (k counts inside the group, o is the output in the tile):
+//   k4Bit  4 steps j of [32 outputs o][4 bytes i]: low nibble k = 8j + i, high k = 8j + 4 + i
+//   k5Bit  the lower 4 bits like k4Bit, then [32 outputs o][4 bytes i]: bit t is the fifth bit of
+//          k = 4t + i
+//   k6Bit  the lower 4 bits like k4Bit, then 2 times b [32 outputs o][4 bytes i]: bits 2t, 2t + 1
+//          are the upper two of k = 16b + 4t + i
+//   k8Bit  8 steps j of [32 outputs o][4 bytes i]: k = 4j + i, signed
+// The scales of a group:
+//   kHalf     f16 d[32]                   w = d * (q - zero_point)
+//   kHalfMin  f16 d[32], f16 m[32]        w = d * q + m
+//   kSuper    u8 sc[32], u8 mn[32]        w = (d * sc) * q - dmin * mn
+//   kSuper16  i8 sc[2][32], per 16 inputs w = (d * sc) * (q - zero_point)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace oneglance {
+
+constexpr int kTile = 32;
+constexpr int kGroup = 32;
+constexpr int kRunGroups = 8;
+
+enum class Values : uint8_t { k4Bit, k5Bit, k6Bit, k8Bit };
+
+enum class Scales : uint8_t { kHalf, kHalfMin, kSuper, kSuper16 };
+
+constexpr int value_bytes(Values values) {
+  constexpr int per_bit = kTile * kGroup / 8;
+  switch (values) {
+    case Values::k4Bit: return 4 * per_bit;
+    case Values::k5Bit: return 5 * per_bit;
+    case Values::k6Bit: return 6 * per_bit;
+    case Values::k8Bit: break;
+  }
+  return 8 * per_bit;
+}
+constexpr int scale_bytes(Scales scales) {
+  return scales == Scales::kHalfMin ? 4 * kTile : 2 * kTile;
+}
+// Bytes in front of each run of 8 groups.
+constexpr int run_bytes(Scales scales) {
+  return scales == Scales::kSuper ? 4 * kTile : scales == Scales::kSuper16 ? 2 * kTile : 0;
+}
+
+struct PackedMatrix {
+  int outputs;
+  int inputs;
+  Values values;
+  Scales scales;
+  int zero_point;      // only kHalf and kSuper16
+  int64_t tile_bytes;  // a multiple of 64
+  const uint8_t* data;  // [num_tiles * tile_bytes], aligned to 64 bytes
+  std::shared_ptr<const void> owner;  // keeps `data` alive
+
+  int num_tiles() const { return (outputs + kTile - 1) / kTile; }
+  int num_groups() const { return inputs / kGroup; }
+  int64_t num_bytes() const { return num_tiles() * tile_bytes; }
+};
+
+// Activations, row by row: values in -127..127, x is about scale * value.
+struct QuantizedRows {
+  int8_t* values;  // [R][K]
+  float* scales;   // [R][K / 32]
+  int32_t* sums;   // [R][K / 32] sum of a group's values
+};
+
+}  // namespace oneglance

@@ -1,0 +1,61 @@
+"""A planned pass as the arrays that the kernels read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oneglance import _native
+from oneglance.engine.pages import PageId
+from oneglance.engine.pass_plan import PassPlan, TreePlan
+
+Int32Array = NDArray[np.int32]
+
+
+def describe_pass(
+    plan: PassPlan, pages: Sequence[Sequence[PageId]], page_size: int
+) -> _native.Pass:
+    """Lays out a pass for the kernels.
+
+    Args:
+        plan: what to evaluate.
+        pages: for each tree of the plan, the pages of its prefix and its rows.
+        page_size: positions on a page.
+    """
+    ancestors = [tree_ancestors(tree) for tree in plan.trees]
+    sizes = np.concatenate([tree.positions - tree.prefix_length + 1 for tree in plan.trees])
+    return _native.Pass(
+        page_size=page_size,
+        positions=plan.positions.astype(np.int32),
+        first_rows=_int32([tree.rows.start for tree in plan.trees]),
+        row_counts=_int32([len(tree.paths) for tree in plan.trees]),
+        prefix_lengths=_int32([tree.prefix_length for tree in plan.trees]),
+        page_starts=_int32([0, *accumulate(len(held) for held in pages)]),
+        pages=_int32(list(chain.from_iterable(pages))),
+        ancestor_starts=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32),
+        ancestors=np.concatenate(ancestors),
+    )
+
+
+def tree_ancestors(tree: TreePlan) -> Int32Array:
+    """For each row of a tree the rows on its path, from the first level down, itself last.
+
+    The paths lie one after another; that of a row has as many entries as the row is deep.
+    """
+    num_rows = len(tree.paths)
+    is_chain = all(path.num_kept == row for row, path in enumerate(tree.paths))
+    if is_chain:
+        return np.tril_indices(num_rows)[1].astype(np.int32)
+    path: list[int] = []
+    paths: list[int] = []
+    for change in tree.paths:
+        path[change.num_kept :] = change.rows
+        paths += path
+    return _int32(paths)
+
+
+def _int32(values: Sequence[int]) -> Int32Array:
+    return np.asarray(values, dtype=np.int32)

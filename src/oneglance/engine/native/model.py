@@ -1,0 +1,75 @@
+"""The decoder, layer by layer; each line of the loop is one call into the kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oneglance import _native
+from oneglance.config import ModelConfig
+from oneglance.engine.base import PassOutput
+from oneglance.engine.native.weights import NativeWeights
+from oneglance.engine.pass_plan import PassPlan
+from oneglance.engine.rope import RopeTable
+from oneglance.types import Float32Array
+
+
+class NativeModel:
+    """Evaluates passes over packed weights."""
+
+    def __init__(
+        self, config: ModelConfig, weights: NativeWeights, runtime: _native.Runtime
+    ) -> None:
+        """Takes the weights and what the kernels run on.
+
+        Args:
+            config: shape of the model.
+            weights: packed.
+            runtime: instruction set and threads; they change no bit.
+        """
+        rope = RopeTable(config)
+        self._config = config
+        self._weights = weights
+        self._runtime = runtime
+        self._workspace = _native.Workspace(runtime, rope.cos, rope.sin)
+
+    def evaluate(
+        self, plan: PassPlan, description: _native.Pass, cache: _native.KvCache
+    ) -> PassOutput:
+        """Evaluates a pass and writes its keys and values to the cache.
+
+        Args:
+            plan: what to evaluate.
+            description: the same for the kernels.
+            cache: has the pages that the description names.
+        """
+        stream = _native.embed(  # [R, D]
+            self._runtime, self._weights.embedding, plan.tokens.astype(np.int32)
+        )
+        hidden: dict[int, Float32Array] = {}
+        for index, layer in enumerate(self._weights.layers[: plan.num_layers]):
+            if index in plan.hidden_layers:
+                hidden[index] = stream.copy()
+            _native.attention_block(layer, description, cache, self._workspace, stream)
+            _native.mlp_block(layer, self._workspace, stream)
+        if plan.num_layers in plan.hidden_layers:
+            hidden[plan.num_layers] = _native.rms_norm(
+                self._runtime, stream, self._weights.final_norm, self._config.rms_norm_eps
+            )
+        return PassOutput(
+            logits=self._logits(plan, stream),
+            hidden={
+                layer: tuple(hidden[layer][tree.rows].copy() for tree in plan.trees)
+                for layer in plan.hidden_layers
+            },
+        )
+
+    def _logits(self, plan: PassPlan, stream: Float32Array) -> tuple[Float32Array, ...]:
+        wanted = [np.asarray(tree.tree.wants_logits) for tree in plan.trees]
+        rows = np.flatnonzero(np.concatenate(wanted)).astype(np.int32)
+        logits = np.empty((len(rows), self._config.vocab_size), dtype=np.float32)
+        if len(rows) > 0:
+            _native.head(self._weights.head, self._workspace, stream, rows, logits)
+        if len(wanted) == 1:
+            return (logits,)
+        ends = np.cumsum([int(mask.sum()) for mask in wanted])
+        return tuple(np.split(logits, ends[:-1]))

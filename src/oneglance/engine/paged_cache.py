@@ -1,0 +1,142 @@
+"""The book of a key-value cache: who holds which slots, and which layers evaluated them.
+
+How keys and values are stored is up to the subclass: numpy arrays (`kv_cache.py`) or the pages of
+the native engine.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oneglance.config import EngineConfig
+from oneglance.engine.base import SequenceId, TreeRows
+from oneglance.engine.pages import PageCopy, PageId, PagePool, PageTable
+from oneglance.errors import ParameterError
+from oneglance.types import IntArray
+
+
+@dataclass
+class _Evaluated:
+    """Which layers a sequence's rows have keys and values for.
+
+    Attributes:
+        num_layers: for each committed position, how many layers evaluated it.
+        in_flight_parents: [N] of the tree in flight; None if there is none.
+        in_flight_num_layers: how many layers evaluated the tree in flight.
+    """
+
+    num_layers: list[int] = field(default_factory=list)
+    in_flight_parents: IntArray | None = None
+    in_flight_num_layers: int = 0
+
+
+class PagedCache(ABC):
+    """Sequences, their pages and their rows in flight.
+
+    Rows in flight lie in the slots behind the committed prefix, in the order of the tree;
+    `commit` moves the accepted path to consecutive slots.
+    """
+
+    def __init__(self, engine_config: EngineConfig) -> None:
+        """Creates an empty cache; memory is taken as sequences need it."""
+        self._table = PageTable(engine_config.page_size, PagePool(engine_config.num_pages))
+        self._evaluated: dict[SequenceId, _Evaluated] = {}
+
+    def open(self) -> SequenceId:
+        """Starts a sequence with an empty prefix."""
+        sequence = self._table.open()
+        self._evaluated[sequence] = _Evaluated()
+        return sequence
+
+    def fork(self, sequence: SequenceId) -> SequenceId:
+        """Starts a sequence that shares another's committed prefix, without its rows in flight."""
+        copy = self._table.fork(sequence)
+        self._evaluated[copy] = _Evaluated(list(self._evaluated[sequence].num_layers))
+        return copy
+
+    def length(self, sequence: SequenceId) -> int:
+        """Number of committed positions."""
+        return self._table.length(sequence)
+
+    def pages(self, sequence: SequenceId) -> tuple[PageId, ...]:
+        """The pages of a sequence's prefix and rows in flight, in order of position."""
+        return self._table.pages(sequence)
+
+    def begin_pass(self, trees: Sequence[TreeRows], num_layers: int) -> None:
+        """Drops the rows in flight of these sequences and makes room for new ones.
+
+        Args:
+            trees: the rows of each sequence.
+            num_layers: how many layers the pass evaluates.
+
+        Raises:
+            CapacityError: there are too few pages; nothing has changed.
+            ParameterError: a sequence is not open, or its prefix was evaluated by fewer layers
+                than this pass reads; nothing has changed.
+        """
+        for tree in trees:
+            self._check_layers(tree.sequence, num_layers)
+        copies = self._table.reserve({tree.sequence: len(tree.tokens) for tree in trees})
+        self._grow(self._table.pool.num_created)
+        for copy in copies:
+            self._copy_page(copy)
+        for tree in trees:
+            evaluated = self._evaluated[tree.sequence]
+            evaluated.in_flight_parents = tree.parents
+            evaluated.in_flight_num_layers = num_layers
+
+    def commit(self, sequence: SequenceId, rows: Sequence[int]) -> None:
+        """Appends in-flight rows, a path from the first level down, and drops the others."""
+        start = self._table.length(sequence)
+        evaluated = self._evaluated[sequence]
+        parents = evaluated.in_flight_parents
+        assert parents is not None or not rows, "no rows are in flight"
+        if parents is not None:
+            path = [-1, *rows]
+            assert all(parents[row] == path[i] for i, row in enumerate(rows)), "rows are no path"
+        if list(rows) != list(range(len(rows))):
+            self._gather(sequence, [start + row for row in rows], start)
+        self._table.commit(sequence, rows)
+        evaluated.num_layers += [evaluated.in_flight_num_layers] * len(rows)
+        evaluated.in_flight_parents = None
+
+    def truncate(self, sequence: SequenceId, length: int) -> None:
+        """Drops rows in flight and all committed positions from `length` on.
+
+        Raises:
+            ParameterError: `length` is negative or beyond the committed length.
+        """
+        self._table.truncate(sequence, length)
+        evaluated = self._evaluated[sequence]
+        del evaluated.num_layers[length:]
+        evaluated.in_flight_parents = None
+
+    def close(self, sequence: SequenceId) -> None:
+        """Ends a sequence and releases its pages."""
+        self._table.close(sequence)
+        del self._evaluated[sequence]
+
+    @abstractmethod
+    def _grow(self, num_pages: int) -> None:
+        """Makes storage for at least so many pages, keeping what there is."""
+
+    @abstractmethod
+    def _copy_page(self, copy: PageCopy) -> None:
+        """Copies all slots of a page, in all layers."""
+
+    @abstractmethod
+    def _gather(self, sequence: SequenceId, sources: Sequence[int], start: int) -> None:
+        """Copies slots to consecutive ones from `start` on, as if all were read first."""
+
+    def _check_layers(self, sequence: SequenceId, num_layers: int) -> None:
+        self._table.length(sequence)
+        counts = self._evaluated[sequence].num_layers
+        if counts and min(counts) < num_layers:
+            first = next(i for i, count in enumerate(counts) if count < num_layers)
+            raise ParameterError(
+                f"num_layers = {num_layers} cannot be used for sequence {sequence}: its position "
+                f"{first} was evaluated by {counts[first]} layers only; truncate it to {first} "
+                "and evaluate those tokens again."
+            )
