@@ -8,12 +8,15 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(ONEGLANCE_HAS_NEON_DOT)
+#include <arm_neon.h>
 #endif
 
 #include "../half.h"
 #include "../kernel_table.h"
 
 #include "forms.h"
+#include "lanes.h"
 #include "quantize.h"
 #include "embed.h"
 #include "dots.h"
