@@ -1,4 +1,4 @@
-"""Says when the kernels are missing; fails where a compiler is there, since then its errors matter."""
+"""Says when the kernels are missing; fails if a compiler is there, as its errors matter then."""
 
 import shutil
 import sys
