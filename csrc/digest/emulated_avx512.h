@@ -27,7 +27,16 @@ static inline __attribute__((always_inline)) __m256i emulated_cvtps(__m512 float
   return _mm256_setr_m128i(_mm256_cvtps_ph(parts[0], _MM_FROUND_TO_NEAREST_INT),
                            _mm256_cvtps_ph(parts[1], _MM_FROUND_TO_NEAREST_INT));
 }
+static inline __attribute__((always_inline)) __m512i emulated_cvtepi8(__m128i bytes) {
+  __m512i ints;
+  const __m256i parts[2] = {_mm256_cvtepi8_epi32(bytes),
+                            _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
+  __builtin_memcpy(&ints, parts, sizeof ints);
+  return ints;
+}
 #undef _mm512_maskz_cvtph_ps
 #define _mm512_maskz_cvtph_ps(mask, halves) emulated_cvtph(halves)
 #undef _mm512_maskz_cvtps_ph
 #define _mm512_maskz_cvtps_ph(mask, floats, rounding) emulated_cvtps(floats)
+#undef _mm512_maskz_cvtepi8_epi32
+#define _mm512_maskz_cvtepi8_epi32(mask, bytes) emulated_cvtepi8(bytes)
