@@ -5,6 +5,7 @@
 #include "dispatch.h"
 #include "kernels/layer_kernels.h"
 #include "kernels/matmul_kernels.h"
+#include "kernels/row_kernels.h"
 
 namespace oneglance {
 
@@ -13,6 +14,7 @@ KernelTable avx2_kernels() {
   table.name = "avx2";
   ONEGLANCE_ISA::set_matmul_kernels(table);
   ONEGLANCE_ISA::set_layer_kernels(table);
+  ONEGLANCE_ISA::set_row_kernels(table);
   return table;
 }
 

@@ -3,6 +3,7 @@
 #include "dispatch.h"
 #include "kernels/layer_kernels.h"
 #include "kernels/matmul_kernels.h"
+#include "kernels/row_kernels.h"
 
 namespace oneglance {
 
@@ -11,6 +12,7 @@ KernelTable portable_kernels() {
   table.name = "portable";
   ONEGLANCE_ISA::set_matmul_kernels(table);
   ONEGLANCE_ISA::set_layer_kernels(table);
+  ONEGLANCE_ISA::set_row_kernels(table);
   return table;
 }
 
