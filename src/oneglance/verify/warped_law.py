@@ -14,7 +14,7 @@ from oneglance.sampling.noise import KeyedNoise, Noise
 from oneglance.sampling.row_kernels import contiguous, row_kernels
 from oneglance.sampling.softmax import log_normalizer
 from oneglance.sampling.warp import greedy_token, log_law, warp
-from oneglance.types import Float32Array, Float64Array, Proposal
+from oneglance.types import ROOT, Float32Array, Float64Array, Proposal
 from oneglance.verify.base import TargetLaw
 
 Result = TypeVar("Result")
@@ -55,6 +55,7 @@ class WarpedLaw(TargetLaw):
         self._params = params
         self._history = history
         self._eos_ids = eos_ids
+        self._paths: dict[int, tuple[int, ...]] = {ROOT: ()}
         self._choices: dict[int, int] = {}
         self._laws: dict[int, LogLaw] = {}
         self._logits: dict[int, Float64Array] = {}
@@ -129,6 +130,13 @@ class WarpedLaw(TargetLaw):
 
     def _warp(self, function: Callable[..., Result], node: int) -> Result:
         """Applies one of the forms of the warp to a row, with the state of its position."""
-        path = [int(self._proposal.tokens[step]) for step in self._proposal.path_to(node)]
         row = self._rows[node + 1]
+        path = self._tokens_to(node)
         return function(row, self._params, self._history, path, eos_ids=self._eos_ids)
+
+    def _tokens_to(self, node: int) -> tuple[int, ...]:
+        """The draft tokens from the first level down to `node`."""
+        if node not in self._paths:
+            before = self._tokens_to(int(self._proposal.parents[node]))
+            self._paths[node] = (*before, int(self._proposal.tokens[node]))
+        return self._paths[node]
