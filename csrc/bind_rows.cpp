@@ -1,4 +1,5 @@
-// Operations on rows over the vocabulary, for sampling.
+// Operations on rows over the vocabulary, for sampling. They take microseconds, so that the
+// interpreter's lock is kept: to get it back could take longer.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

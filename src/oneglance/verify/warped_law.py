@@ -80,6 +80,7 @@ class WarpedLaw(TargetLaw):
         Raises:
             ParameterError: as `warp`.
         """
+        assert not self.is_greedy, "a greedy request has no temperature to divide by"
         if node not in self._laws:
             self._laws[node] = self._warp(log_law, node)
         return self._laws[node]
