@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "packed.h"
+#include "row_kernels.h"
 
 namespace oneglance {
 
@@ -34,6 +35,15 @@ struct KernelTable {
                  float* y, int64_t ldy);
   void (*store_kv)(const KvStoreArguments& arguments);
   void (*attend)(const AttendArguments& arguments);
+
+  RowKernels<float> float_rows;
+  RowKernels<double> double_rows;
+  // Elementwise e^x and the sum of x in 16 partial sums; y may be x.
+  void (*exp_doubles)(const double* x, int64_t size, double* y);
+  double (*sum_doubles)(const double* x, int64_t size);
+  double (*log_double)(double x);
+  // The Gumbel noise of each token id.
+  void (*gumbel)(const NoiseKey& key, const int64_t* ids, int64_t size, double* noise);
 };
 
 }  // namespace oneglance

@@ -85,7 +85,7 @@ class Proposal:
 
     def children(self, node: int) -> list[int]:
         """Indices of the children of a node (or of `ROOT`), in order of drawing."""
-        return [int(child) for child in np.flatnonzero(self.parents == node)]
+        return [child for child, parent in enumerate(self.parents.tolist()) if parent == node]
 
     def path_to(self, node: int) -> list[int]:
         """Indices from the first level down to `node`, both included; empty for `ROOT`."""

@@ -21,8 +21,7 @@ from oneglance.engine.prefix import PrefixStore
 from oneglance.errors import DeadEndError
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise
-from oneglance.sampling.softmax import softmax
-from oneglance.sampling.warp import warp
+from oneglance.sampling.warp import greedy_token, log_law
 from oneglance.types import Float32Array, Float64Array, Proposal
 
 
@@ -143,24 +142,27 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
         context = session.context
         row = _fit(logits, self._vocab_size)
         try:
-            warped = warp(
-                row, context.params, session.history, draft.tokens, eos_ids=context.eos_ids
-            )
+            token = self._choose(draft, row)
         except DeadEndError:  # the draft led where nothing is allowed; the target need not go there
             draft.limit = len(draft.tokens)
             return
-        if context.params.is_greedy:
-            token = int(np.argmax(warped))
-        elif isinstance(context.noise, KeyedNoise):
-            token = context.noise.sample(warped, session.history.num_output + len(draft.tokens))
-        else:
-            law = softmax(warped)
-            token = context.noise.draw(law)
-            draft.laws.append(law)
         draft.tokens.append(token)
         draft.pending = [token]
         if token in context.eos_ids:
             draft.limit = len(draft.tokens)
+
+    def _choose(self, draft: _Draft, row: Float32Array) -> int:
+        """The next draft token, by the law of the request; notes a law that it was drawn from."""
+        context, history = draft.session.context, draft.session.history
+        params, noise = context.params, context.noise
+        if params.is_greedy:
+            return greedy_token(row, params, history, draft.tokens, eos_ids=context.eos_ids)
+        law = log_law(row, params, history, draft.tokens, eos_ids=context.eos_ids)
+        if isinstance(noise, KeyedNoise):
+            return noise.sample_from(law, history.num_output + len(draft.tokens))
+        probs = law.probs()
+        draft.laws.append(probs)
+        return noise.draw(probs)
 
 
 def _fit(logits: Float32Array, vocab_size: int) -> Float32Array:
