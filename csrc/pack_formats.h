@@ -231,11 +231,14 @@ struct FloatFormat {
   static constexpr int kZeroPoint = 0;
   static constexpr int kBlock = 32;
   static constexpr int kBlockBytes = 32 * sizeof(Element);
-  static bool read(const uint8_t* row, int g, Group& group) {
+  static void floats(const uint8_t* row, int g, float* weights) {
     Element stored[kGroup];
     std::memcpy(stored, row + int64_t{g} * kBlockBytes, sizeof stored);
-    float weights[kGroup];
     for (int k = 0; k < kGroup; ++k) weights[k] = To(stored[k]);  // inlined and vectorised
+  }
+  static bool read(const uint8_t* row, int g, Group& group) {
+    float weights[kGroup];
+    floats(row, g, weights);
     return quantize_weights(weights, group);
   }
 };

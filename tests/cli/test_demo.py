@@ -17,7 +17,7 @@ from oneglance.decode import loop
 from oneglance.engine.base import Engine
 from oneglance.engine.prefill import prefill
 from oneglance.errors import ParameterError
-from oneglance.types import SpeculationStats, Token
+from oneglance.types import EngineInfo, SpeculationStats, Token
 from tests.cli.processes import run, run_here
 
 
@@ -33,6 +33,7 @@ def run_of(token_ids: list[int], decode_seconds: float, num_passes: int = 4) -> 
         stats=SpeculationStats(passes=num_passes, drafted=8, accepted=6, delivered=count),
         trace=(),
         seed=None,
+        engine=EngineInfo("scripted"),
     )
     return Run(completion, decode_seconds)
 
@@ -44,7 +45,7 @@ def comparison_of(plain: Run, speculative: Run) -> Comparison:
 @pytest.fixture
 def tiny_demo(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo, on a model that answers in milliseconds."""
-    monkeypatch.setattr(demo, "Options", lambda: Options(model=tiny_model))
+    monkeypatch.setattr(demo, "Options", functools.partial(Options, model=tiny_model))
     monkeypatch.setattr(demo, "PROMPTS", (("the the the the", 24), ("a b", 4)))
 
 
