@@ -70,16 +70,17 @@ int64_t tile_bytes_of(Values values, Scales scales, int inputs) {
 template <int Bits>
 void store_upper_bits(const uint8_t* values, int lane, uint8_t* plane) {
   constexpr int kShared = 8 / Bits;
+  constexpr uint32_t kMask = 0x01010101u * ((1 << Bits) - 1);
   for (int first = 0; first < kGroup; first += 4 * kShared, plane += 4 * kTile) {
-    for (int i = 0; i < 4; ++i) {
-      int byte = 0;
-      for (int t = 0; t < kShared; ++t) byte |= (values[first + 4 * t + i] >> 4) << (Bits * t);
-      plane[4 * lane + i] = static_cast<uint8_t>(byte);
+    uint32_t bytes = 0;
+    for (int t = 0; t < kShared; ++t) {
+      bytes |= ((word_at<uint32_t>(values + first + 4 * t) >> 4) & kMask) << (Bits * t);
     }
+    std::memcpy(plane + 4 * lane, &bytes, 4);
   }
 }
 
-// Writes the values of one output into its lane of a group.
+// Writes the values of one output into its lane of a group, four inputs a word.
 template <Values V>
 void store_values(const uint8_t* values, int lane, uint8_t* group) {
   if constexpr (V == Values::k8Bit) {
@@ -88,12 +89,12 @@ void store_values(const uint8_t* values, int lane, uint8_t* group) {
     }
     return;
   }
+  constexpr uint32_t kLow = 0x0f0f0f0fu;
   for (int step = 0; step < 4; ++step) {
-    const uint8_t* eight = values + 8 * step;
-    uint8_t* to = group + step * 4 * kTile + 4 * lane;
-    for (int i = 0; i < 4; ++i) {
-      to[i] = static_cast<uint8_t>((eight[i] & 15) | (eight[4 + i] << 4));
-    }
+    const uint32_t low = word_at<uint32_t>(values + 8 * step) & kLow;
+    const uint32_t high = word_at<uint32_t>(values + 8 * step + 4) & kLow;
+    const uint32_t bytes = low | high << 4;
+    std::memcpy(group + step * 4 * kTile + 4 * lane, &bytes, 4);
   }
   uint8_t* upper = group + value_bytes(Values::k4Bit);
   if constexpr (V == Values::k5Bit) store_upper_bits<1>(values, lane, upper);

@@ -166,6 +166,18 @@ class Options:
             weights=cast("WeightsForm", self.weights),
         )
 
+    def engine_arguments(self) -> list[str]:
+        """The words of a command line that ask for this engine; none for what is the default."""
+        names = ("engine", "weights", "threads")
+        given = [(name, getattr(self, name)) for name in names]
+        defaults = {item.name: item.default for item in dataclasses.fields(self)}
+        return [
+            word
+            for name, value in given
+            if value != defaults[name]
+            for word in (f"--{name}", str(value))
+        ]
+
     def draft_length(self) -> int | Literal["auto"]:
         """The value of `-k`; see `parse_draft_length`."""
         return parse_draft_length(self.k)
