@@ -128,9 +128,11 @@ def test_a_difference_fails_the_command(
 @pytest.mark.usefixtures("tiny_demo")
 def test_json_has_every_run_and_its_provenance(tmp_path: Path) -> None:
     path = tmp_path / "demo.json"
-    demo.demo(rounds=2, json_path=path)
+    pytest.importorskip("oneglance._native")
+    demo.demo(rounds=2, json_path=path, engine="native")
     report = json.loads(path.read_text(encoding="utf-8"))
-    assert report["command"] == f"oneglance demo --rounds 2 --json {path}"
+    assert report["command"] == f"oneglance demo --rounds 2 --json {path} --engine native"
+    assert report["engine"]["kind"] == "native"
     assert {"date", "oneglance", "git_revision", "python", "numpy", "cpu", "cores"} <= set(report)
     assert [answer["prompt"] for answer in report["answers"]] == ["the the the the", "a b"]
     for answer in report["answers"]:

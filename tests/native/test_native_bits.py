@@ -143,6 +143,8 @@ def test_random_trees_chunks_and_shared_pages(model: str, isa: str) -> None:
     """Prompts in chunks, prefixes forked, trees of random shape: each row as if alone."""
     rng = np.random.default_rng(7)
     prompt = random_tokens(50, 67)
+    alone = native_engine(model, 64, isa, num_threads=1)
+    start = opened(alone, prompt, chunk=1)
     for num_threads, page_size, chunk in ((1, 64, 67), (2, 5, 7), (4, 16, 64), (2, 3, 1)):
         engine = native_engine(model, page_size, isa, num_threads=num_threads)
         trunk = opened(engine, prompt, chunk)
@@ -157,8 +159,7 @@ def test_random_trees_chunks_and_shared_pages(model: str, isa: str) -> None:
         for (tokens, parents), logits in zip(shapes, output.logits, strict=True):
             leaf = int(rng.choice(sorted(set(range(len(tokens))) - set(parents))))
             path = path_to(parents, leaf)
-            alone = native_engine(model, 64, isa, num_threads=1)
-            expected = scratch(alone, prompt + [tokens[row] for row in path])[len(prompt) :]
+            expected = append(alone, alone.fork(start), [tokens[row] for row in path], chunk=1)
             assert np.array_equal(logits[path], expected)
 
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oneglance.checkpoints.base import ModelWeights, Tensor
-from oneglance.config import EngineConfig
+from oneglance.config import EngineConfig, WeightsForm
 from oneglance.engine import reference
 from oneglance.engine.arithmetic import project
 from oneglance.engine.base import Batch, TreeRows
@@ -80,7 +80,7 @@ def test_logits_are_close_to_the_reference_engine(model: str) -> None:
 
 @pytest.mark.parametrize("weights", ["f32", "bf16"])
 @pytest.mark.parametrize("flavour", MODELS)
-def test_kept_floats_are_the_reference_engines_model(flavour: str, weights: str) -> None:
+def test_kept_floats_are_the_reference_engines_model(flavour: str, weights: WeightsForm) -> None:
     # With a float32 cache nothing is left but the order of float sums. Both round to bf16.
     shape = {**FLAVOURS.get(flavour, {}), **SHAPE, **MODELS[flavour][1]}
     model = random_model(17, **shape)
