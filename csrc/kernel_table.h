@@ -20,9 +20,13 @@ struct KernelTable {
   // Quantises groups [group_begin, group_end) of every row to int8 with one scale per 32 inputs.
   void (*quantize_rows)(const float* x, int64_t ldx, int rows, int inputs, QuantizedRows out,
                         int group_begin, int group_end);
-  // y[r][n] for the outputs of tiles [tile_begin, tile_end); writes real outputs only.
+  // y[r][n] for the outputs of tiles [tile_begin, tile_end) of integer weights; writes real outputs
+  // only.
   void (*matmul)(const PackedMatrix& w, const QuantizedRows& x, int rows, float* y, int64_t ldy,
                  int tile_begin, int tile_end);
+  // The same of weights that are floats.
+  void (*matmul_floats)(const PackedMatrix& w, const float* x, int64_t ldx, int rows, float* y,
+                        int64_t ldy, int tile_begin, int tile_end);
   // Dequantised rows of the (tied) embedding.
   void (*embed)(const PackedMatrix& w, const int32_t* tokens, int rows, float* y, int64_t ldy);
 

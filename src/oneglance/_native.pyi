@@ -57,9 +57,9 @@ class QuantizedRows:
 def why_unpackable(quantization: str, inputs: int) -> str:
     """Why a matrix of this type and width cannot be packed; empty if it can."""
 
-def pack(data: Annotated[NDArray[numpy.uint8], dict(order='C', device='cpu', writable=False)], quantization: str, outputs: int, inputs: int, num_threads: int) -> PackedMatrix:
+def pack(data: Annotated[NDArray[numpy.uint8], dict(order='C', device='cpu', writable=False)], quantization: str, outputs: int, inputs: int, num_threads: int, weights: str = 'auto') -> PackedMatrix:
     """
-    Packs a matrix from its bytes in the file. ValueError if that is impossible.
+    Packs a matrix from its bytes in the file; `weights` says what becomes of floats: 8-bit groups (auto), bf16 or f32. ValueError if that is impossible.
     """
 
 def unpack(runtime: Runtime, matrix: PackedMatrix) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None))]:
@@ -69,7 +69,9 @@ def quantize_rows(runtime: Runtime, x: Annotated[NDArray[numpy.float32], dict(sh
     """Activations [R, inputs] in 8 bits."""
 
 def matmul(runtime: Runtime, matrix: PackedMatrix, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None))]:
-    """Quantises x [R, inputs] and multiplies: float32 [R, outputs]."""
+    """
+    x [R, inputs], quantised where the weights are integers, times the matrix: float32 [R, outputs].
+    """
 
 def matmul_tiles(runtime: Runtime, matrix: PackedMatrix, x: QuantizedRows, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], tile_begin: int, tile_end: int) -> None:
     """
@@ -149,6 +151,11 @@ def mlp_block(layer: Layer, workspace: Workspace, stream: Annotated[NDArray[nump
 def head(head: Head, workspace: Workspace, stream: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], logits: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')]) -> None:
     """
     Writes the logits [len(rows), vocabulary] of the wanted rows of the stream.
+    """
+
+def head_top(head: Head, workspace: Workspace, stream: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], num_ids: int, ids: Annotated[NDArray[numpy.int64], dict(order='C', device='cpu')], logits: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')]) -> None:
+    """
+    Writes the best of the first num_ids tokens, best first, and their logits, [len(rows), number wanted] each; equal ones by id, NaN before every number.
     """
 
 def rms_norm(runtime: Runtime, x: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], eps: float) -> NDArray[numpy.float32]:

@@ -29,7 +29,7 @@ def adjusted(
     """
     position = history.num_output + len(path)
     forbids_end = bool(eos_ids) and position < params.min_tokens and not params.ignore_eos
-    if not (forbids_end or _has_adjustments(params)):
+    if params.keeps_logits and not forbids_end:
         row = contiguous(logits)
         return row, _best_token(row, position)
     scores = np.array(logits, dtype=np.float64)
@@ -41,17 +41,6 @@ def adjusted(
     if forbids_end:
         scores[list(eos_ids)] = -math.inf
     return scores, _best_token(scores, position)
-
-
-def _has_adjustments(params: SamplingParams) -> bool:
-    return bool(
-        params.logits_processors
-        or params.repetition_penalty != 1
-        or params.presence_penalty
-        or params.frequency_penalty
-        or params.logit_bias
-        or params.banned_tokens
-    )
 
 
 def _process(
