@@ -55,6 +55,7 @@ def choices() -> list[int]:
             law = log_law(row, params, TokenHistory([]), eos_ids=())
             found.append(SeededNoise(5).sample_from(law, position))
             found.append(SequentialNoise(position).draw_from(law))
+            found.append(SequentialNoise(position).draw(law.probs()))
     return found
 
 

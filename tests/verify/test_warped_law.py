@@ -72,6 +72,7 @@ def test_greedy_law_is_one_hot_at_the_lowest_of_the_best() -> None:
     logits = np.array([[0.0, 2.0, 2.0, 1.0]], dtype=np.float32)
     law = WarpedLaw(logits, Proposal.empty(), SamplingParams(), TokenHistory([0]))
     assert law.is_greedy
+    assert law.argmax(ROOT) == law.argmax(ROOT) == 1
     np.testing.assert_array_equal(law.probs(ROOT), [0, 1, 0, 0])
 
 
