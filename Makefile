@@ -77,8 +77,7 @@ $(VENV)/.run: requirements/run.txt requirements/build.txt requirements/model.txt
 # Without build isolation, so that only what has changed is compiled again.
 $(VENV)/.native: pyproject.toml $(NATIVE_SOURCES) $(VENV)/.run
 	$(PIP) --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -c 'from oneglance.engine.native import why_unavailable as why; \
-	  why() and print(f"The slow reference engine will be used: {why()}.")'
+	@$(BIN)/python requirements/check_native.py
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.native

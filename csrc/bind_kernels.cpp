@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "bind_arrays.h"
+#include "float_environment.h"
 #include "layer.h"
 
 #define ONEGLANCE_ISA binding
@@ -28,6 +29,7 @@ NewFloats bound_rms_norm(const Runtime& runtime, const Floats& x, const Floats& 
   require(size >= 1, "x must have at least one column");
   require_shape(weight, {size}, "weight");
   NewFloats y = empty({x.shape(0), x.shape(1)});
+  const FloatEnvironment environment;
   runtime.kernels.rms_norm(x.data(), size, weight.data(), eps, rows, size, y.data(), size);
   return y;
 }
@@ -44,6 +46,7 @@ NewFloats bound_rope(const Runtime& runtime, const Floats& heads, const Ints& po
   require_positions(positions.data(), rows, tables.context);
   NewFloats result = empty({heads.shape(0), heads.shape(1), heads.shape(2)});
   std::copy_n(heads.data(), heads.size(), result.data());
+  const FloatEnvironment environment;
   runtime.kernels.rope(result.data(), static_cast<int64_t>(num_heads) * head_dim, rows, num_heads,
                        head_dim, tables.cos.data(), tables.sin.data(), positions.data());
   return result;
@@ -55,6 +58,7 @@ NewFloats bound_swiglu(const Runtime& runtime, const Floats& gate, const Floats&
   const int size = length_of(gate, 1);
   require_shape(up, {rows, size}, "up");
   NewFloats y = empty({gate.shape(0), gate.shape(1)});
+  const FloatEnvironment environment;
   runtime.kernels.swiglu(gate.data(), up.data(), size, rows, 0, size, y.data(), size);
   return y;
 }

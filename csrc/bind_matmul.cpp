@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "bindings.h"
+#include "float_environment.h"
 #include "pack.h"
 #include "runtime.h"
 
@@ -94,6 +95,7 @@ void matmul_tiles(const Runtime& runtime, const PackedMatrix& w, OwnedRows& x, c
   require(0 <= tile_begin && tile_begin <= tile_end && tile_end <= w.num_tiles(),
           "tiles out of range");
   nb::gil_scoped_release release;
+  const FloatEnvironment environment;
   runtime.kernels.matmul(w, x.view(), x.rows, y.data(), w.outputs, tile_begin, tile_end);
 }
 

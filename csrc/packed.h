@@ -24,6 +24,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "always_inline.h"
+
 namespace oneglance {
 
 constexpr int kTile = 32;
@@ -62,9 +64,9 @@ struct PackedMatrix {
   const uint8_t* data;  // [num_tiles * tile_bytes], aligned to 64 bytes
   std::shared_ptr<const void> owner;  // keeps `data` alive
 
-  int num_tiles() const { return (outputs + kTile - 1) / kTile; }
-  int num_groups() const { return inputs / kGroup; }
-  int64_t num_bytes() const { return num_tiles() * tile_bytes; }
+  ONEGLANCE_INLINE int num_tiles() const { return (outputs + kTile - 1) / kTile; }
+  ONEGLANCE_INLINE int num_groups() const { return inputs / kGroup; }
+  ONEGLANCE_INLINE int64_t num_bytes() const { return num_tiles() * tile_bytes; }
 };
 
 // Activations, row by row: values in -127..127, x is about scale * value.

@@ -18,16 +18,19 @@
 #include <immintrin.h>
 #endif
 
+#include "float_environment.h"
+
 namespace oneglance {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 // Between two layers Python needs some ten microseconds, between two passes a millisecond or so:
-// spinning bridges the first and most of the second. Waking a parked thread costs about 50 µs.
-constexpr auto kSpinTime = std::chrono::microseconds(500);
-// At a barrier the others are at work; if they take long, it is for want of a core.
-constexpr auto kBarrierSpinTime = std::chrono::microseconds(50);
+// waiting awake bridges the first and most of the second. Waking a parked thread costs about 50 µs.
+constexpr auto kAwakeTime = std::chrono::microseconds(500);
+// The first of it without the system's help; what takes longer may be for want of a core, which
+// yielding gives to whoever is to be waited for.
+constexpr auto kSpinTime = std::chrono::microseconds(30);
 constexpr int kPausesPerLook = 64;
 
 inline void pause_briefly() {
@@ -38,21 +41,34 @@ inline void pause_briefly() {
 #endif
 }
 
-// True once `is_ready()`; false after `most` time of spinning.
+// True once `is_ready()`; false after `most` time.
 template <typename Predicate>
-bool spin_until(Predicate is_ready, Clock::duration most = kSpinTime) {
-  for (int i = 0; i < kPausesPerLook; ++i) {
-    if (is_ready()) return true;
-    pause_briefly();
-  }
-  const auto deadline = Clock::now() + most;
-  while (Clock::now() < deadline) {
+bool spin_until(Predicate is_ready, Clock::duration most) {
+  const auto look = [&] {
     for (int i = 0; i < kPausesPerLook; ++i) {
       if (is_ready()) return true;
       pause_briefly();
     }
+    return false;
+  };
+  if (look()) return true;
+  const auto deadline = Clock::now() + most;
+  while (Clock::now() < deadline) {
+    if (look()) return true;
   }
   return is_ready();
+}
+
+// The same, yielding to other threads and processes after the first moments.
+template <typename Predicate>
+bool stay_awake_until(Predicate is_ready, Clock::duration most = kAwakeTime) {
+  const auto deadline = Clock::now() + most;
+  if (spin_until(is_ready, kSpinTime)) return true;
+  while (!is_ready()) {
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 struct BarrierBroken : std::runtime_error {
@@ -111,8 +127,7 @@ struct ThreadPool::State {
       return;
     }
     const auto may_go = [&] { return barrier_number.load() != number || has_failed.load(); };
-    if (!spin_until(may_go, kBarrierSpinTime)) {
-      while (!may_go()) std::this_thread::yield();
+    while (!stay_awake_until(may_go)) {
     }
     if (barrier_number.load() == number) throw BarrierBroken();
   }
@@ -132,7 +147,7 @@ struct ThreadPool::State {
 
   void await_workers() {
     const auto are_done = [&] { return num_running.load() == 0; };
-    if (spin_until(are_done)) return;
+    if (stay_awake_until(are_done)) return;
     std::unique_lock<std::mutex> lock(mutex);
     done.wait(lock, are_done);
   }
@@ -141,7 +156,7 @@ struct ThreadPool::State {
     uint32_t seen = 0;
     for (;;) {
       const auto has_call = [&] { return call_number.load() != seen; };
-      if (!spin_until(has_call)) {
+      if (!stay_awake_until(has_call)) {
         std::unique_lock<std::mutex> lock(mutex);
         ++num_parked;
         wake.wait(lock, has_call);
@@ -162,6 +177,7 @@ struct ThreadPool::State {
   }
 
   void call_guarded(int index) {
+    const FloatEnvironment environment;
     try {
       function(context, index, num_threads);
     } catch (const BarrierBroken&) {

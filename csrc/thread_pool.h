@@ -12,7 +12,9 @@ namespace oneglance {
 // - Calls from several threads are serialised: one runs, the others wait for it.
 // - The function must not call `run` of the same pool.
 // - An exception of the function is rethrown to the caller (the first one), after all have ended.
-// - A worker without work spins for about half a millisecond, then sleeps until the next call.
+// - A worker without work stays awake for about half a millisecond, then sleeps until the next
+//   call; after the first moments it yields its core to whoever wants it.
+// - The function runs with float_environment.h's arithmetic on every thread.
 // - After fork, the child's first call starts workers of its own.
 class ThreadPool {
  public:
