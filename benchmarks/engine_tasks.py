@@ -9,6 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.bare_kernels import (
+    attention_task,
+    products_of,
+    products_task,
+    runtime_of,
+)
 from benchmarks.kernel_times import timed_kernels
 from benchmarks.subject import Subject
 from benchmarks.timing import seconds_of
@@ -79,15 +85,17 @@ def time_passes(subject: Subject, batch: Batch) -> list[float]:
 
 
 def kernel_tasks(subject: Subject, context: int, rows: tuple[int, ...]) -> dict[str, Task]:
-    """Seconds of one pass, in all and within each kernel."""
+    """Where a pass spends its time: each kernel's call within it, and the bare kernels alone."""
     tokens = subject.text_tokens(context + max(rows))
     sequence = subject.open_with(tokens[:context])
-    return {
-        f"kernels {context} {count}": partial(
-            time_kernels, subject, chain(sequence, tokens[context : context + count])
-        )
-        for count in rows
-    }
+    packed = products_of(subject)
+    tasks: dict[str, Task] = {}
+    for count in rows:
+        batch = chain(sequence, tokens[context : context + count])
+        tasks[f"kernels {context} {count}"] = partial(time_kernels, subject, batch)
+        tasks[f"products {context} {count}"] = products_task(subject, packed, count)
+        tasks[f"attention {context} {count}"] = attention_task(subject, context, count)
+    return tasks
 
 
 def time_kernels(subject: Subject, batch: Batch) -> dict[str, float]:
@@ -132,6 +140,6 @@ def plain_task(subject: Subject, prompt: str, max_tokens: int) -> Task:
 
 def read_task(subject: Subject) -> Task:
     """Seconds to read `READ_BYTES` of memory once, by the engine's own threads."""
-    runtime = _native.Runtime(subject.engine.isa, subject.engine.num_threads)
+    runtime = runtime_of(subject)
     data = np.ones(READ_BYTES, dtype=np.uint8)
     return lambda: [_native.time_read(runtime, data) for _ in range(PASSES)]

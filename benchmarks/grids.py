@@ -10,6 +10,7 @@ from rich.table import Table
 from benchmarks.summary import (
     PassTimes,
     Report,
+    bare_kernels,
     kernel_shares,
     pass_rates,
     ratios,
@@ -18,6 +19,8 @@ from benchmarks.summary import (
     speeds,
 )
 from benchmarks.timing import Spread
+
+WHOLE = "whole pass"
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,10 @@ class Grid:
 
 def all_grids(report: Report) -> list[Grid]:
     """Every table that the report has figures for, in the order of reading."""
-    grids = [summary_grid(report), pass_grid(report), ratio_grid(report), kernel_grid(report)]
+    grids = [summary_grid, pass_grid, ratio_grid, bare_grid, call_grid]
     if "llama-bench" in report["samples"]:
-        grids.append(llama_grid(report))
-    return grids
+        grids.append(llama_grid)
+    return [grid(report) for grid in grids]
 
 
 def summary_grid(report: Report) -> Grid:
@@ -118,23 +121,45 @@ def ratio_grid(report: Report) -> Grid:
     )
 
 
-def kernel_grid(report: Report) -> Grid:
-    """Where the time of a pass goes."""
-    names = [name for name in report["samples"] if name.startswith("kernels ")]
-    shares = [kernel_shares(report["samples"][name]) for name in names]
-    context = names[0].split()[1]
-    parts = list(dict.fromkeys(part for share in shares for part in share if part != "pass"))
-    return Grid(
+def call_grid(report: Report) -> Grid:
+    """Milliseconds by kernel call."""
+    context, rows = _kernel_settings(report)
+    return _share_grid(
         f"Where a pass spends its milliseconds (its share), context {context}, by rows",
-        ("", *(name.split()[2] for name in names)),
-        tuple((part, *(_share_text(share, part) for share in shares)) for part in [*parts, "pass"]),
+        rows,
+        [kernel_shares(report["samples"][f"kernels {context} {count}"]) for count in rows],
+    )
+
+
+def bare_grid(report: Report) -> Grid:
+    """Milliseconds of the bare kernels."""
+    context, rows = _kernel_settings(report)
+    return _share_grid(
+        f"What a pass consists of, context {context}: milliseconds (share of the pass), by rows",
+        rows,
+        [bare_kernels(report, context, count) for count in rows],
+    )
+
+
+def _kernel_settings(report: Report) -> tuple[str, tuple[str, ...]]:
+    """The context and the numbers of rows at which kernels were timed."""
+    settings = [name.split()[1:] for name in report["samples"] if name.startswith("kernels ")]
+    return settings[0][0], tuple(rows for _, rows in settings)
+
+
+def _share_grid(title: str, rows: tuple[str, ...], shares: list[dict[str, Spread]]) -> Grid:
+    parts = list(dict.fromkeys(part for share in shares for part in share if part != WHOLE))
+    return Grid(
+        title,
+        ("", *rows),
+        tuple((part, *(_share_text(share, part) for share in shares)) for part in (*parts, WHOLE)),
     )
 
 
 def _share_text(shares: dict[str, Spread], part: str) -> str:
     if part not in shares:
         return ""
-    return f"{shares[part].middle:.2f} ({shares[part].middle / shares['pass'].middle:.1%})"
+    return f"{shares[part].middle:.2f} ({shares[part].middle / shares[WHOLE].middle:.0%})"
 
 
 def llama_grid(report: Report) -> Grid:

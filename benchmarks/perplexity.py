@@ -64,9 +64,9 @@ def score_all(
     scores: dict[str, list[WindowScore]] = {name: [] for name in subjects}
     for window in track(windows, "windows", console=console):
         reference = states.of(window)
-        for name, engine in subjects.items():
-            logits = logits_in_chunks(engine, window)
-            scores[name].append(score_window(window, reference, head, logits))
+        logits = {name: logits_in_chunks(engine, window) for name, engine in subjects.items()}
+        for name, score in score_window(window, reference, head, logits).items():
+            scores[name].append(score)
     return scores
 
 

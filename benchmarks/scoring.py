@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
@@ -82,29 +82,36 @@ def score_window(
     tokens: Sequence[int],
     reference_states: Float32Array,
     reference_head: Float32Array,
-    logits: Iterable[Float32Array],
-) -> WindowScore:
-    """Compares the laws of both engines at every position that has a next token.
+    logits: Mapping[str, Iterable[Float32Array]],
+) -> dict[str, WindowScore]:
+    """Compares laws with the reference engine's at every position that has a next token.
 
     Args:
         tokens: of the window, N of them.
         reference_states: [N, D] final states of the reference engine.
         reference_head: [V, D], which makes logits of them.
-        logits: of the engine in question, in parts of some rows [n, V], N rows in all.
+        logits: of each engine in question, by name, in parts of some rows [n, V], N rows in all;
+            the parts of all engines have the same sizes.
     """
     following = np.asarray(tokens[1:], dtype=np.int64)
-    parts: list[WindowScore] = []
+    parts: dict[str, list[WindowScore]] = {name: [] for name in logits}
     start = 0
-    for part in logits:
-        wanted = following[start : start + len(part)]
-        own = log_softmax(part[: len(wanted)])
+    for rows in zip(*logits.values(), strict=True):
+        stop = start + len(rows[0])
+        wanted = following[start:stop]
         states = reference_states[start : start + len(wanted)]
         reference = log_softmax(states @ reference_head.T)
-        parts.append(_score_rows(wanted, reference, own))
-        start += len(part)
+        for name, part in zip(logits, rows, strict=True):
+            own = log_softmax(part[: len(wanted)])
+            parts[name].append(_score_rows(wanted, reference, own))
+        start = stop
     assert start == len(tokens), "logits of another window"
+    return {name: _sum(scores) for name, scores in parts.items()}
+
+
+def _sum(parts: Sequence[WindowScore]) -> WindowScore:
     return WindowScore(
-        num_tokens=len(following),
+        num_tokens=sum(part.num_tokens for part in parts),
         reference_nll=sum(part.reference_nll for part in parts),
         nll=sum(part.nll for part in parts),
         kl=sum(part.kl for part in parts),

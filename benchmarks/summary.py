@@ -93,7 +93,7 @@ def pass_rates(report: Report, context: int) -> list[float]:
 
 
 def kernel_shares(samples: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
-    """Milliseconds of a pass by kernel, "Python" and "pass", in the order of their size."""
+    """Milliseconds of a pass by kernel, "Python" and "whole pass", in the order of their size."""
     names = {name for sample in samples for name in sample if name != "pass"}
     split = {name: [1000 * sample.get(name, 0.0) for sample in samples] for name in names}
     whole = [1000 * sample["pass"] for sample in samples]
@@ -103,4 +103,26 @@ def kernel_shares(samples: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
     ]
     spreads = {name: Spread.of(times) for name, times in split.items()}
     ordered = sorted(spreads, key=lambda name: -spreads[name].middle)
-    return {**{name: spreads[name] for name in ordered}, "pass": Spread.of(whole)}
+    return {**{name: spreads[name] for name in ordered}, "whole pass": Spread.of(whole)}
+
+
+def bare_kernels(report: Report, context: str, rows: str) -> dict[str, Spread]:
+    """Milliseconds of a pass: what the memory alone would take, the bare kernels, and the rest."""
+    samples = report["samples"]
+    moved = report["pass_bytes"] + report["kv_bytes_per_token"] * int(context)
+    memory = [1000 * moved / rate for rate in read_rates(report)]
+    products = [1000 * each for each in series(samples[f"products {context} {rows}"])]
+    attention = [1000 * each for each in series(samples[f"attention {context} {rows}"])]
+    calls = samples[f"kernels {context} {rows}"]
+    whole = [1000 * call["pass"] for call in calls]
+    python = [2000 * call["pass"] - 1000 * sum(call.values()) for call in calls]
+    parts = zip(whole, products, attention, python, strict=True)
+    rest = [all_of_it - sum(others) for all_of_it, *others in parts]
+    return {
+        "a plain read of the same bytes": Spread.of(memory),
+        "all products alone": Spread.of(products),
+        "all attention alone": Spread.of(attention),
+        "norms, rotations, quantising, barriers": Spread.of(rest),
+        "Python": Spread.of(python),
+        "whole pass": Spread.of(whole),
+    }
