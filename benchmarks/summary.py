@@ -119,7 +119,7 @@ def bare_kernels(report: Report, context: str, rows: str) -> dict[str, Spread]:
     parts = zip(whole, products, attention, python, strict=True)
     rest = [all_of_it - sum(others) for all_of_it, *others in parts]
     return {
-        "a plain read of the same bytes": Spread.of(memory),
+        "(a plain read of the same bytes)": Spread.of(memory),
         "all products alone": Spread.of(products),
         "all attention alone": Spread.of(attention),
         "norms, rotations, quantising, barriers": Spread.of(rest),

@@ -27,13 +27,13 @@ def blocks() -> dict[str, str]:
 
 def engine_block(report: dict[str, Any]) -> str:
     """All tables of one model, and where the figures come from."""
-    return "\n\n".join([*(grid.to_markdown() for grid in all_grids(report)), _engine_origin(report)])
+    return "\n\n".join(
+        [*(grid.to_markdown() for grid in all_grids(report)), _engine_origin(report)]
+    )
 
 
 def _engine_origin(report: dict[str, Any]) -> str:
-    before, after = (
-        f"{report[f'load_average_{when}'][0]:.1f}" for when in ("before", "after")
-    )
+    before, after = (f"{report[f'load_average_{when}'][0]:.1f}" for when in ("before", "after"))
     return (
         f"{_origin(report)} Model {report['model']} ({report['quantization']}), instruction set "
         f"{report['isa']}, {report['threads']} threads, {report['rounds']} rounds; load average of "
