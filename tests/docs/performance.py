@@ -18,18 +18,17 @@ MEASUREMENTS = ROOT / "docs" / "measurements"
 
 def blocks() -> dict[str, str]:
     """Every generated block of the document: its name, and what belongs there."""
-    engines = sorted(MEASUREMENTS.glob("engine-*.json"))
+    models = [_load(path) for path in sorted(MEASUREMENTS.glob("engine-*.json"))]
     return {
-        **{path.stem: engine_block(_load(path)) for path in engines},
+        "engine": "\n\n".join(engine_section(report) for report in models),
         "perplexity": perplexity_block(_load(MEASUREMENTS / "perplexity.json")),
     }
 
 
-def engine_block(report: dict[str, Any]) -> str:
-    """All tables of one model, and where the figures come from."""
-    return "\n\n".join(
-        [*(grid.to_markdown() for grid in all_grids(report)), _engine_origin(report)]
-    )
+def engine_section(report: dict[str, Any]) -> str:
+    """A section with all tables of one model, and where the figures come from."""
+    tables = (grid.to_markdown() for grid in all_grids(report))
+    return "\n\n".join([f"### {report['model']}", _engine_origin(report), *tables])
 
 
 def _engine_origin(report: dict[str, Any]) -> str:
