@@ -14,6 +14,10 @@ from pydoc_data.topics import topics
 from oneglance.checkpoints.base import Tokenizer
 from oneglance.errors import ParameterError
 
+CHARACTERS_PER_TOKEN = 8
+"""More than there are on average, in any vocabulary."""
+SPARE_TOKENS = 16
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -56,11 +60,20 @@ def cut_windows(
         ParameterError: the text is too short for that.
     """
     first = [tokenizer.bos_id] if tokenizer.adds_bos and tokenizer.bos_id is not None else []
-    tokens = tokenizer.encode(text)
     step = length - len(first)
+    tokens = _encode_beginning(text, tokenizer, count * step)
     if length < 2 or count * step > len(tokens):
         raise ParameterError(
             f"{count} windows of {length} tokens cannot be cut from a text of {len(tokens)}; use "
             f"windows of at least 2 tokens, and at most {len(tokens) // max(step, 1)} of them."
         )
     return tuple((*first, *tokens[start : start + step]) for start in range(0, count * step, step))
+
+
+def _encode_beginning(text: str, tokenizer: Tokenizer, count: int) -> list[int]:
+    """At least `count` tokens, if the text has so many; all of it is rarely needed, and slow."""
+    # Where the text is cut, a token may differ from that of the whole text: hence some too many.
+    tokens = tokenizer.encode(text[: CHARACTERS_PER_TOKEN * count])
+    if len(tokens) > count + SPARE_TOKENS:
+        return tokens
+    return tokenizer.encode(text)

@@ -25,7 +25,7 @@ from rich.console import Console
 
 from benchmarks import engine_tasks as tasks_of
 from benchmarks.engine_tasks import Task
-from benchmarks.grids import all_grids
+from benchmarks.grids import all_grids, busy_warning
 from benchmarks.llama_bench import LlamaBench
 from benchmarks.options import checked_main, whole_number, writable_path, write_report
 from benchmarks.server import Server
@@ -41,10 +41,11 @@ def make_tasks(subject: Subject, options: argparse.Namespace) -> dict[str, Task]
     rows = tuple(sorted({1, *options.rows}))
     contexts = tasks_of.fitting_contexts(subject, options.contexts, max(rows))
     context = tasks_of.typical_context(contexts)
+    kernel_rows = tuple(count for count in tasks_of.KERNEL_ROWS if count in rows)
     tasks: dict[str, Task] = {
         "read": tasks_of.read_task(subject),
         **tasks_of.pass_tasks(subject, contexts, rows),
-        **tasks_of.kernel_tasks(subject, context, tasks_of.KERNEL_ROWS),
+        **tasks_of.kernel_tasks(subject, context, kernel_rows),
         "plain": tasks_of.plain_task(subject, tasks_of.PROMPT, options.tokens),
         "prefill": tasks_of.prefill_task(subject),
         "load": partial(time_load, subject),
@@ -116,7 +117,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=whole_number, help="of the engine (default: all cores)")
     parser.add_argument("--rounds", type=whole_number, default=10, help="default %(default)s")
     parser.add_argument(
-        "--rows", type=whole_number, nargs="+", default=tasks_of.ROWS, help="of the passes"
+        "--rows",
+        type=whole_number,
+        nargs="+",
+        default=tasks_of.ROWS,
+        help="of the passes; 1 is added, and of 1, 8 and 32 the parts are timed",
     )
     parser.add_argument(
         "--contexts", type=whole_number, nargs="+", default=tasks_of.CONTEXTS, help="behind them"
@@ -142,6 +147,7 @@ def main() -> None:
     report = make_report(subject, options, samples, load_average)
     for grid in all_grids(report):
         console.print(grid.to_rich())
+    console.print(busy_warning(report))
     if options.json is not None:
         write_report(options.json, report)
 

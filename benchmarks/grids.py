@@ -55,6 +55,17 @@ def all_grids(report: Report) -> list[Grid]:
     return [grid(report) for grid in grids]
 
 
+def busy_warning(report: Report) -> str:
+    """A sentence, if other programs took the processor when the measurement began; else empty."""
+    load, cores = report["load_average_before"][0], report["cores"]
+    if load < cores / 2:
+        return ""
+    return (
+        f"The machine was busy with other work (load average {load:.1f} on {cores} cores), so "
+        "these figures are no measure of the engine."
+    )
+
+
 def summary_grid(report: Report) -> Grid:
     """The single figures."""
     return Grid("Single figures, median (quartiles)", ("", "measured"), tuple(_summary(report)))

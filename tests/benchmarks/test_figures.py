@@ -116,6 +116,10 @@ def test_windows_are_pooled_by_their_tokens() -> None:
 def test_windows_lie_side_by_side() -> None:
     tokenizer = load_checkpoint(resolve(DEFAULT_MODEL)).tokenizer
     text = language_reference().text[:2000]
+    assert (
+        cut_windows(language_reference().text, tokenizer, 50, 2)[1]
+        == cut_windows(text, tokenizer, 50, 2)[1]
+    )
     first, second = cut_windows(text, tokenizer, 50, 2)
     assert text.startswith(tokenizer.decode([*first, *second]))
     assert len(first) == len(second) == 50

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.grids import all_grids
+from benchmarks.grids import all_grids, busy_warning
 from oneglance import _native
 from tests.docs.documents import ROOT
 
@@ -46,10 +46,16 @@ def test_the_engine_report_has_a_sample_of_everything(engine_report: dict[str, A
 
 
 def test_kernels_take_most_of_a_pass(engine_report: dict[str, Any]) -> None:
-    (times,) = engine_report["samples"]["kernels 16 32"]
+    times = dict(engine_report["samples"]["kernels 16 1"][0])
     whole = times.pop("pass")
     assert set(times) >= {"embed", "attention_block", "mlp_block", "head"}
     assert 0.5 * whole < sum(times.values()) < whole
+
+
+@pytest.mark.parametrize(("load", "is_busy"), [(0.9, False), (1.1, True)])
+def test_a_busy_machine_is_told(engine_report: dict[str, Any], load: float, is_busy: bool) -> None:
+    report = engine_report | {"load_average_before": [load, 0.0, 0.0], "cores": 2}
+    assert ("no measure" in busy_warning(report)) is is_busy
 
 
 def test_every_table_can_be_written(engine_report: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.grids import Grid, all_grids
+from benchmarks.grids import Grid, all_grids, busy_warning
 from tests.docs.documents import ROOT, between, markers, read
 
 DOCUMENT = ROOT / "docs" / "performance.md"
@@ -27,8 +27,11 @@ def blocks() -> dict[str, str]:
 
 def engine_section(report: dict[str, Any]) -> str:
     """A section with all tables of one model, and where the figures come from."""
+    origin = _engine_origin(report)
+    if warning := busy_warning(report):
+        origin = f"**{warning}** {origin}"
     tables = (grid.to_markdown() for grid in all_grids(report))
-    return "\n\n".join([f"### {report['model']}", _engine_origin(report), *tables])
+    return "\n\n".join([f"### {report['model']}", origin, *tables])
 
 
 def _engine_origin(report: dict[str, Any]) -> str:
