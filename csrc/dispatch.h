@@ -11,7 +11,10 @@ namespace oneglance {
 // One per isa_*.cpp.
 KernelTable portable_kernels();
 #if defined(__x86_64__)
+KernelTable avx512_kernels();
 KernelTable avx2_kernels();
+#elif defined(__aarch64__)
+KernelTable neon_kernels();
 #endif
 
 // Names of the instruction sets that this build has and this CPU can run, best first.

@@ -62,29 +62,5 @@ inline uint16_t float_to_half(float value) {
 #endif
 }
 
-// `count` is a multiple of 8.
-inline void halves_to_floats(const uint16_t* halves, float* floats, int count) {
-  for (int i = 0; i < count; i += 8) {
-#if defined(__F16C__)
-    _mm256_storeu_ps(floats + i, _mm256_cvtph_ps(_mm_loadu_si128(
-                                     reinterpret_cast<const __m128i*>(halves + i))));
-#else
-    for (int j = i; j < i + 8; ++j) floats[j] = half_to_float(halves[j]);
-#endif
-  }
-}
-
-// `count` is a multiple of 8.
-inline void floats_to_halves(const float* floats, uint16_t* halves, int count) {
-  for (int i = 0; i < count; i += 8) {
-#if defined(__F16C__)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(halves + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(floats + i), _MM_FROUND_TO_NEAREST_INT));
-#else
-    for (int j = i; j < i + 8; ++j) halves[j] = float_to_half(floats[j]);
-#endif
-  }
-}
-
 }  // namespace
 }  // namespace oneglance

@@ -3,18 +3,11 @@
 #define ONEGLANCE_ISA avx2
 
 #include "dispatch.h"
-#include "kernels/layer_kernels.h"
-#include "kernels/matmul_kernels.h"
+#include "kernels/all_kernels.h"
 
 namespace oneglance {
 
-KernelTable avx2_kernels() {
-  KernelTable table{};
-  table.name = "avx2";
-  ONEGLANCE_ISA::set_matmul_kernels(table);
-  ONEGLANCE_ISA::set_layer_kernels(table);
-  return table;
-}
+KernelTable avx2_kernels() { return ONEGLANCE_ISA::all_kernels("avx2"); }
 
 }  // namespace oneglance
 

@@ -1,17 +1,10 @@
 #define ONEGLANCE_ISA portable
 
 #include "dispatch.h"
-#include "kernels/layer_kernels.h"
-#include "kernels/matmul_kernels.h"
+#include "kernels/all_kernels.h"
 
 namespace oneglance {
 
-KernelTable portable_kernels() {
-  KernelTable table{};
-  table.name = "portable";
-  ONEGLANCE_ISA::set_matmul_kernels(table);
-  ONEGLANCE_ISA::set_layer_kernels(table);
-  return table;
-}
+KernelTable portable_kernels() { return ONEGLANCE_ISA::all_kernels("portable"); }
 
 }  // namespace oneglance

@@ -20,7 +20,7 @@ namespace {
 static_assert(kLanes == kStripLanes, "a strip is what one step computes");
 
 // Queries whose sums stay in registers, beside a strip, a factor and a product.
-#if defined(__AVX512F__) || defined(__aarch64__)
+#if defined(ONEGLANCE_HAS_AVX512) || defined(__aarch64__)
 constexpr int kRegisters = 32;
 #else
 constexpr int kRegisters = 16;

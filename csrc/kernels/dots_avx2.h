@@ -1,7 +1,14 @@
 // The dot products of dots.h for AVX2.
+#include "dots_16bit.h"
 
 namespace oneglance::ONEGLANCE_ISA {
 namespace {
+
+constexpr int kDotOutputs = 16;
+constexpr int kMaxBlockRows = 4;
+constexpr int kMaxChunkRows = 12;
+using Ints8 = int32_t __attribute__((vector_size(32)));
+using DotInts = Ints8;
 
 inline __m256i load(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));

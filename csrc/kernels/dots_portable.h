@@ -1,7 +1,13 @@
 // The dot products of dots.h in vectors of 16 bytes, which the compiler maps to whatever there is.
+#include "dots_16bit.h"
 
 namespace oneglance::ONEGLANCE_ISA {
 namespace {
+
+constexpr int kDotOutputs = 16;
+constexpr int kMaxBlockRows = 4;
+constexpr int kMaxChunkRows = 12;
+using DotInts = int32_t __attribute__((vector_size(32)));
 
 inline void set_half_biases(RowGroup& group) {
   for (int half = 0; half < 2; ++half) {
@@ -98,7 +104,7 @@ template <Values V>
 struct Dots {
   template <int R>
   static inline void of(const uint8_t* values, const RowGroup* rows, const uint8_t* scales,
-                        Ints8 (&dot)[R][2]) {
+                        DotInts (&dot)[R][2]) {
     for (int r = 0; r < R; ++r) {
       Ints4 total[4] = {};
       dot16<V>(values, rows[r], reinterpret_cast<const int8_t*>(scales), total);

@@ -10,6 +10,8 @@
 
 #if defined(__F16C__)
 #include <immintrin.h>
+#elif defined(ONEGLANCE_HAS_NEON_DOT)
+#include <arm_neon.h>
 #endif
 
 #include "../always_inline.h"
@@ -19,7 +21,7 @@ namespace oneglance::ONEGLANCE_ISA {
 namespace {
 
 constexpr int kLanes = 16;
-#if defined(__AVX512F__)
+#if defined(ONEGLANCE_HAS_AVX512)
 constexpr int kNativeLanes = 16;
 #elif defined(__AVX__)
 constexpr int kNativeLanes = 8;
@@ -57,8 +59,17 @@ ONEGLANCE_INLINE Lanes load(const float* source) {
 // Sixteen halves, each converted exactly.
 ONEGLANCE_INLINE Lanes load(const uint16_t* source) {
   Lanes result;
-#if defined(__F16C__)
-  static_assert(kNativeLanes == 8, "F16C comes with eight lanes here");
+#if defined(ONEGLANCE_HAS_AVX512)
+  const auto* halves = reinterpret_cast<const __m256i*>(source);
+  // (The forms without a mask make GCC 12 warn of uninitialised values in its own header.)
+  const __m512 floats = _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(halves));
+  result.part[0] = reinterpret_cast<NativeFloats>(floats);
+#elif defined(ONEGLANCE_HAS_NEON_DOT)
+  for (int i = 0; i < kParts; ++i) {
+    const float16x4_t halves = vreinterpret_f16_u16(vld1_u16(source + i * kNativeLanes));
+    result.part[i] = reinterpret_cast<NativeFloats>(vcvt_f32_f16(halves));
+  }
+#elif defined(__F16C__)
   for (int i = 0; i < kParts; ++i) {
     const auto* halves = reinterpret_cast<const __m128i*>(source + i * kNativeLanes);
     result.part[i] = reinterpret_cast<NativeFloats>(_mm256_cvtph_ps(_mm_loadu_si128(halves)));
@@ -89,7 +100,16 @@ ONEGLANCE_INLINE void store(float* target, const Lanes& lanes) {
 
 // Rounds to the nearest half, ties to even.
 ONEGLANCE_INLINE void store(uint16_t* target, const Lanes& lanes) {
-#if defined(__F16C__)
+#if defined(ONEGLANCE_HAS_AVX512)
+  const auto floats = reinterpret_cast<__m512>(lanes.part[0]);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(target),
+                      _mm512_maskz_cvtps_ph(0xffff, floats, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(ONEGLANCE_HAS_NEON_DOT)
+  for (int i = 0; i < kParts; ++i) {
+    const auto floats = reinterpret_cast<float32x4_t>(lanes.part[i]);
+    vst1_u16(target + i * kNativeLanes, vreinterpret_u16_f16(vcvt_f16_f32(floats)));
+  }
+#elif defined(__F16C__)
   for (int i = 0; i < kParts; ++i) {
     const auto floats = reinterpret_cast<__m256>(lanes.part[i]);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(target + i * kNativeLanes),

@@ -12,8 +12,6 @@
 namespace oneglance::ONEGLANCE_ISA {
 namespace {
 
-constexpr int kMaxBlockRows = 4;    // rows whose sums stay in registers
-constexpr int kMaxChunkRows = 12;   // rows that a tile's weights are streamed past at once
 constexpr int kMaxStagedRows = 48;  // rows for which the weights are read from memory once
 // How far ahead weights are asked for. The hardware's own prefetching stops at pages of 4 KiB and
 // alone reaches about 60 % of the bandwidth; between 2 and 16 KiB makes no difference.
@@ -32,31 +30,31 @@ constexpr bool has_minimum(Scales scales) {
 // The scales of one group as float.
 template <Scales S>
 struct GroupScales {
-  alignas(32) float d[kTile];
-  alignas(32) float m[kTile];
-  alignas(32) float run_d[kTile];
-  alignas(32) float run_m[kTile];
+  alignas(64) float d[kTile];
+  alignas(64) float m[kTile];
+  alignas(64) float run_d[kTile];
+  alignas(64) float run_m[kTile];
   const uint8_t* stored;  // the group's scales in the stream
 
-  static const uint16_t* halves(const uint8_t* from) {
-    return reinterpret_cast<const uint16_t*>(from);
+  // The n-th row of halves from there on.
+  static void convert(const uint8_t* from, int n, float* floats) {
+    const auto* halves = reinterpret_cast<const uint16_t*>(from) + n * kTile;
+    for (int o = 0; o < kTile; o += kLanes) store(floats + o, load(halves + o));
   }
 
   void begin_run(const uint8_t* stream) {
     if constexpr (S == Scales::kSuper) {
-      halves_to_floats(halves(stream), run_d, kTile);
-      halves_to_floats(halves(stream) + kTile, run_m, kTile);
+      convert(stream, 0, run_d);
+      convert(stream, 1, run_m);
     } else if constexpr (S == Scales::kSuper16) {
-      halves_to_floats(halves(stream), d, kTile);
+      convert(stream, 0, d);
     }
   }
 
   void read(const uint8_t* scales) {
     stored = scales;
-    if constexpr (S == Scales::kHalf || S == Scales::kHalfMin) {
-      halves_to_floats(halves(scales), d, kTile);
-    }
-    if constexpr (S == Scales::kHalfMin) halves_to_floats(halves(scales) + kTile, m, kTile);
+    if constexpr (S == Scales::kHalf || S == Scales::kHalfMin) convert(scales, 0, d);
+    if constexpr (S == Scales::kHalfMin) convert(scales, 1, m);
     if constexpr (S == Scales::kSuper) {
       for (int o = 0; o < kTile; ++o) {
         d[o] = run_d[o] * static_cast<float>(scales[o]);
@@ -66,40 +64,57 @@ struct GroupScales {
   }
 };
 
+using DotFloats = float __attribute__((vector_size(sizeof(DotInts))));
+constexpr int kDotLanes = sizeof(DotInts) / sizeof(int32_t);
+
 // (By reference: a vector that is returned by value would have an ABI of its own.)
-inline void load8(const float* from, Floats8& value) { std::memcpy(&value, from, sizeof value); }
+inline void load_floats(const float* from, DotFloats& value) {
+  std::memcpy(&value, from, sizeof value);
+}
 
 // Adds one group to the sums of R rows. Not inlined: in the loops around it GCC would move loads
 // out until the registers spill.
 template <Values V, Scales S, int R>
 __attribute__((noinline)) void add_group(const uint8_t* values, const GroupScales<S>& scales,
                                          const RowGroup* rows, float (*acc)[kTile]) {
-  // Q4_0 has a zero point; of 5 bits the bias has subtracted one, which not all forms have.
-  constexpr bool has_offset = (V == Values::k4Bit && S == Scales::kHalf) || V == Values::k5Bit;
-  for (int o = 0; o < kTile; o += 16) {
-    Ints8 dot[R][2];
+  constexpr int vectors = kDotOutputs / kDotLanes;
+  for (int o = 0; o < kTile; o += kDotOutputs) {
+    DotInts dot[R][vectors];
     Dots<V>::template of<R>(values + 4 * o, rows, scales.stored + o, dot);
-    Floats8 d[2], m[2];
-    for (int v = 0; v < 2; ++v) {
-      load8(scales.d + o + 8 * v, d[v]);
-      if (has_minimum(S)) load8(scales.m + o + 8 * v, m[v]);
+    DotFloats d[vectors], m[vectors];
+    for (int v = 0; v < vectors; ++v) {
+      load_floats(scales.d + o + kDotLanes * v, d[v]);
+      if (has_minimum(S)) load_floats(scales.m + o + kDotLanes * v, m[v]);
     }
     for (int r = 0; r < R; ++r) {
       // Copied: a store to acc might change it for all that the compiler knows.
       const float scale = rows[r].scale;
       const float scaled_sum = rows[r].scaled_sum;
       const int32_t offset = rows[r].offset;
-      for (int v = 0; v < 2; ++v) {
-        float* at = acc[r] + o + 8 * v;
-        Floats8 sum;
-        load8(at, sum);
-        const Ints8 whole = has_offset ? dot[r][v] - offset : dot[r][v];
-        sum = sum + __builtin_convertvector(whole, Floats8) * (d[v] * scale);
+      for (int v = 0; v < vectors; ++v) {
+        float* at = acc[r] + o + kDotLanes * v;
+        DotFloats sum;
+        load_floats(at, sum);
+        const DotInts whole = has_offset<V, S> ? dot[r][v] - offset : dot[r][v];
+        sum = sum + __builtin_convertvector(whole, DotFloats) * (d[v] * scale);
         if (has_minimum(S)) sum = sum + m[v] * scaled_sum;
         std::memcpy(at, &sum, sizeof sum);
       }
     }
   }
+}
+
+// The same for any number of rows up to a block.
+template <Values V, Scales S, int R = kMaxBlockRows>
+inline void add_group_to_block(const uint8_t* values, const GroupScales<S>& scales,
+                               const RowGroup* rows, int num_rows, float (*acc)[kTile]) {
+  if constexpr (R > 1) {
+    if (num_rows < R) {
+      add_group_to_block<V, S, R - 1>(values, scales, rows, num_rows, acc);
+      return;
+    }
+  }
+  add_group<V, S, R>(values, scales, rows, acc);
 }
 
 // The same for any number of rows up to a chunk, in blocks of nearly equal size.
@@ -108,12 +123,7 @@ inline void add_group_to_chunk(const uint8_t* values, const GroupScales<S>& scal
                                const RowGroup* rows, int num_rows, float (*acc)[kTile]) {
   while (num_rows > 0) {
     const int block = even_part(num_rows, kMaxBlockRows);
-    switch (block) {
-      case 1: add_group<V, S, 1>(values, scales, rows, acc); break;
-      case 2: add_group<V, S, 2>(values, scales, rows, acc); break;
-      case 3: add_group<V, S, 3>(values, scales, rows, acc); break;
-      default: add_group<V, S, 4>(values, scales, rows, acc); break;
-    }
+    add_group_to_block<V, S>(values, scales, rows, block, acc);
     num_rows -= block;
     rows += block;
     acc += block;
@@ -135,8 +145,6 @@ class StagedRows {
 
   void fill(const QuantizedRows& x, const PackedMatrix& w, int row, int count, int chunk_rows) {
     const int64_t num_groups = w.num_groups();
-    // The bias has subtracted the middle of 5 bits, which only Q5_0 has as its zero point.
-    const int offset_factor = w.zero_point - (w.values == Values::k5Bit ? kMiddle5 : 0);
     reserve(num_groups * count);
     RowGroup* to = groups_;
     for (int first = 0; first < count; first += chunk_rows) {
@@ -147,9 +155,7 @@ class StagedRows {
           std::memcpy(to->values, x.values + at * kGroup, kGroup);
           to->scale = x.scales[at];
           to->scaled_sum = x.scales[at] * static_cast<float>(x.sums[at]);
-          to->offset = offset_factor * x.sums[at];
-          if (w.values == Values::k5Bit) set_group_bias(*to);
-          if (w.values == Values::k6Bit) set_half_biases(*to);
+          set_biases(*to, w, x.sums[at]);
         }
       }
     }
@@ -178,7 +184,7 @@ void matmul_tile(const PackedMatrix& w, const RowGroup* rows, int count, int til
                  int64_t ldy) {
   constexpr int group_bytes = value_bytes(V) + scale_bytes(S);
   const uint8_t* stream = w.data + tile * w.tile_bytes;
-  alignas(32) float acc[kMaxChunkRows][kTile] = {};
+  alignas(64) float acc[kMaxChunkRows][kTile] = {};
   GroupScales<S> scales;
   UnpackedGroup unpacked;
   for (int64_t g = 0; g < w.num_groups(); ++g, stream += group_bytes, rows += count) {

@@ -8,17 +8,21 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(ONEGLANCE_HAS_NEON_DOT)
+#include <arm_neon.h>
 #endif
 
 #include "../half.h"
 #include "../kernel_table.h"
 
 #include "forms.h"
+#include "lanes.h"
 #include "quantize.h"
 #include "embed.h"
 #include "dots.h"
 #include "unpack.h"
 #include "matmul.h"
+#include "matmul_floats.h"
 
 namespace oneglance::ONEGLANCE_ISA {
 namespace {
@@ -26,6 +30,7 @@ namespace {
 inline void set_matmul_kernels(KernelTable& table) {
   table.quantize_rows = &quantize_rows;
   table.matmul = &matmul;
+  table.matmul_floats = &matmul_floats;
   table.embed = &embed;
 }
 

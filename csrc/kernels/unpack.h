@@ -3,38 +3,30 @@
 namespace oneglance::ONEGLANCE_ISA {
 namespace {
 
-#if defined(__AVX2__)
+// Lanes of 16 bits, which every instruction set can shift; what crosses bytes is masked away.
+using Words = uint16_t __attribute__((vector_size(sizeof(DotInts))));
 
-// Every 16-bit lane shifted; what crosses bytes is masked away by the caller.
 template <int Left>
-inline __m256i shift_left(__m256i value) {
-  if constexpr (Left > 0) return _mm256_slli_epi16(value, Left);
-  if constexpr (Left < 0) return _mm256_srli_epi16(value, -Left);
-  return value;
+inline void shift_left(Words& value) {
+  if constexpr (Left > 0) value = value << Left;
+  if constexpr (Left < 0) value = value >> -Left;
 }
 
 // (low >> LowShift) & 15 | upper shifted to bit 4 and masked, for 128 bytes.
 template <int LowShift, int UpperLeft, int UpperMask>
 inline void unpack_step(const uint8_t* low, const uint8_t* upper, uint8_t* to) {
-  for (int b = 0; b < kStepBytes; b += 32) {
-    const __m256i l = _mm256_and_si256(shift_left<-LowShift>(load(low + b)), _mm256_set1_epi8(15));
-    const __m256i u =
-        _mm256_and_si256(shift_left<UpperLeft>(load(upper + b)), _mm256_set1_epi8(UpperMask));
-    _mm256_store_si256(reinterpret_cast<__m256i*>(to + b), _mm256_or_si256(l, u));
+  constexpr uint16_t kLowMask = 0x0f0f;
+  constexpr uint16_t kUpperMask = UpperMask * 0x0101;
+  for (size_t b = 0; b < kStepBytes; b += sizeof(Words)) {
+    Words l, u;
+    std::memcpy(&l, low + b, sizeof l);
+    std::memcpy(&u, upper + b, sizeof u);
+    shift_left<-LowShift>(l);
+    shift_left<UpperLeft>(u);
+    const Words both = (l & kLowMask) | (u & kUpperMask);
+    std::memcpy(to + b, &both, sizeof both);
   }
 }
-
-#else
-
-template <int LowShift, int UpperLeft, int UpperMask>
-inline void unpack_step(const uint8_t* low, const uint8_t* upper, uint8_t* to) {
-  for (int b = 0; b < kStepBytes; ++b) {
-    const int u = UpperLeft > 0 ? upper[b] << (UpperLeft & 7) : upper[b] >> (-UpperLeft & 7);
-    to[b] = static_cast<uint8_t>(((low[b] >> LowShift) & 15) | (u & UpperMask));
-  }
-}
-
-#endif
 
 // The values of a group as bytes, [8 steps][32 outputs][4 inputs].
 struct UnpackedGroup {
