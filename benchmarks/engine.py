@@ -49,7 +49,9 @@ def make_tasks(subject: Subject, options: argparse.Namespace) -> dict[str, Task]
         "plain": tasks_of.plain_task(subject, tasks_of.PROMPT, options.tokens),
         "prefill": tasks_of.prefill_task(subject),
         "load": partial(time_load, subject),
-        "first token": partial(time_first_token, subject.path, tasks_of.PROMPT),
+        "first token": partial(
+            time_first_token, subject.path, subject.engine.num_threads, tasks_of.PROMPT
+        ),
     }
     if options.llama_bench is not None:
         bench = LlamaBench(options.llama_bench, subject.path, subject.engine.num_threads)

@@ -26,15 +26,14 @@ def time_load(subject: Subject) -> dict[str, float]:
     return {"read": read_seconds, "pack": pack_seconds}
 
 
-def time_first_token(model_path: Path, prompt: str) -> float:
+def time_first_token(model_path: Path, num_threads: int, prompt: str) -> float:
     """Seconds from the start of a fresh `oneglance generate` to the first byte of its answer.
-
-    The process decides itself how many threads it uses.
 
     Raises:
         UnsupportedError: the command printed nothing.
     """
     command = [sys.executable, "-m", "oneglance", "generate", "--raw", "--drafter", "none"]
+    command += ["--engine", "native", "--threads", str(num_threads)]
     command += ["--max-tokens", str(FIRST_TOKENS), "--model", str(model_path), prompt]
     start = time.perf_counter()
     with subprocess.Popen(
