@@ -6,8 +6,8 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo figures native stub test test-slow sanitize check lint types imports coverage \
-        format lock clean
+.PHONY: help demo figures bench-engine perplexity native stub test test-slow sanitize check lint \
+        types imports coverage format lock clean
 
 NATIVE_SOURCES := CMakeLists.txt $(wildcard csrc/*.cpp csrc/*.h csrc/kernels/*.h)
 
@@ -23,6 +23,17 @@ demo: $(VENV)/.native        ## answer three prompts with and without speculatio
 figures: $(VENV)/.native     ## measure what the README shows; run it on a quiet machine
 	@$(BIN)/oneglance demo --rounds 5 --json docs/measurements/demo.json
 	@$(BIN)/python -m tests.docs.figures
+
+# ARGS has further options, such as --llama-bench PATH or --peer URL.
+MODEL ?= smollm2-135m
+bench-engine: $(VENV)/.native ## measure passes of MODEL for docs/performance.md; on a quiet machine
+	@$(BIN)/python -m benchmarks.engine --model $(MODEL) \
+	  --json docs/measurements/engine-$(MODEL).json $(ARGS)
+	@$(BIN)/python -m tests.docs.performance
+
+perplexity: $(VENV)/.native   ## compare the native engine's laws with the reference's; half an hour
+	@$(BIN)/python -m benchmarks.perplexity --json docs/measurements/perplexity.json $(ARGS)
+	@$(BIN)/python -m tests.docs.performance
 
 native: $(VENV)/.native   ## compile the kernels again where csrc/ has changed
 

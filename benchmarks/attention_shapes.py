@@ -1,6 +1,6 @@
 """Time of one layer's tree attention, by context and number of rows.
 
-    python benchmarks/attention_shapes.py [--threads N] [--isa NAME] [--f32]
+    python -m benchmarks.attention_shapes [--threads N] [--isa NAME] [--f32]
 
 Prints microseconds a layer (the fastest of several runs, chains of rows behind a committed
 prefix), and with `--json` one JSON object instead.
@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,10 +60,15 @@ def chain_pass(context: int, rows: int) -> _native.Pass:
     )
 
 
-def attention_seconds(
+def make_attention(
     shape: Shape, context: int, rows: int, runtime: _native.Runtime, is_half: bool
-) -> float:
-    """Seconds of one layer; the layers take turns, so that each finds its cache as in a pass."""
+) -> Callable[[], float]:
+    """The attention of one pass on random keys and values.
+
+    Returns:
+        Runs it, and gives the seconds of all layers; they take turns, so that each finds its cache
+        as in a pass.
+    """
     num_pages = -(-(context + rows) // PAGE_SIZE)
     cache = _native.KvCache(
         shape.num_layers, shape.num_kv_heads, shape.head_dim, PAGE_SIZE, is_half
@@ -78,13 +84,22 @@ def attention_seconds(
         _native.store_kv(runtime, fill, cache, layer, keys, values)
     queries = rng.standard_normal((rows, shape.num_heads, shape.head_dim), dtype=np.float32)
     described = chain_pass(context, rows)
-    best = float("inf")
-    for _ in range(REPEATS):
+
+    def run() -> float:
         start = time.perf_counter()
         for layer in range(shape.num_layers):
             _native.attend(described, cache, layer, workspace, queries)
-        best = min(best, time.perf_counter() - start)
-    return best / shape.num_layers
+        return time.perf_counter() - start
+
+    return run
+
+
+def attention_seconds(
+    shape: Shape, context: int, rows: int, runtime: _native.Runtime, is_half: bool
+) -> float:
+    """Seconds of one layer, in the fastest of several runs."""
+    run = make_attention(shape, context, rows, runtime, is_half)
+    return min(run() for _ in range(REPEATS)) / shape.num_layers
 
 
 def measure(runtime: _native.Runtime, is_half: bool) -> dict[str, dict[str, float]]:
@@ -110,7 +125,11 @@ def main() -> None:
     runtime = _native.Runtime(options.isa, options.threads)
     results = measure(runtime, is_half=not options.f32)
     if options.json:
-        settings = {"isa": runtime.isa, "threads": options.threads, "kv": options.f32 or "f16"}
+        settings = {
+            "isa": runtime.isa,
+            "threads": options.threads,
+            "kv": "f32" if options.f32 else "f16",
+        }
         print(json.dumps({**settings, "microseconds_per_layer": results}, indent=2))
         return
     print(f"microseconds a layer, {runtime.isa}, {options.threads} threads")

@@ -17,6 +17,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import oneglance
 from oneglance.config import EngineConfig, SamplingParams
@@ -143,7 +144,7 @@ class Bench:
         return passes
 
     def _begin(
-        self, params: SamplingParams, choice: int, drafter: Drafter[object]
+        self, params: SamplingParams, choice: int, drafter: Drafter[Any]
     ) -> tuple[Decoder, DecodingSequence]:
         decoder = Decoder(self.llm.engine, self._vocabulary, drafter, self._num_drafted)
         request = SamplingParams(

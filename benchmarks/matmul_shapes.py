@@ -4,7 +4,7 @@ For each shape and weight type the weights are repeated until they exceed the ca
 once per measurement. Row counts alternate, together with a plain read of a large array, so that
 whatever else the machine does hits all of them alike; medians are reported.
 
-    python benchmarks/matmul_shapes.py --json matmul.json
+    python -m benchmarks.matmul_shapes --json matmul.json
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ class NativeEngine(CachedEngine):
         isa: name of the instruction set in use.
         num_threads: how many threads a pass uses.
         weight_bytes: memory that the packed matrices take.
+        pass_bytes: what a pass reads of them: all but an embedding that is not the head as well,
+            of which it reads a row for each token.
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class NativeEngine(CachedEngine):
         self.isa = runtime.isa
         self.num_threads = runtime.num_threads
         self.weight_bytes = packed.num_bytes
+        is_tied = weights.head is weights.embedding
+        self.pass_bytes = packed.num_bytes - (0 if is_tied else packed.embedding.num_bytes)
         self._model = NativeModel(config, packed, runtime)
 
     @property

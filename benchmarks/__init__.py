@@ -1,0 +1,1 @@
+"""Measurements of the engines; `make bench-engine` and `make perplexity` run the main ones."""

@@ -1,0 +1,56 @@
+"""What the scripts' command lines share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from oneglance.errors import OneglanceError
+
+
+def whole_number(text: str) -> int:
+    """A number of at least 1, as an argument's type.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
+
+
+def writable_path(text: str) -> Path:
+    """A file in a folder that exists, as an argument's type.
+
+    Raises:
+        argparse.ArgumentTypeError: there is no such folder, or the path is one.
+    """
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no file in a folder that exists")
+    return path
+
+
+def write_report(path: Path, report: Mapping[str, Any]) -> None:
+    """Writes JSON with a line for each value of the two uppermost levels."""
+    fields = []
+    for key, value in report.items():
+        if isinstance(value, Mapping):
+            items = [f"\n  {json.dumps(name)}: {json.dumps(item)}" for name, item in value.items()]
+            fields.append(f"{json.dumps(key)}: {{{','.join(items)}\n }}")
+        else:
+            fields.append(f"{json.dumps(key)}: {json.dumps(value)}")
+    lines = ",\n ".join(fields)
+    path.write_text(f"{{\n {lines}\n}}\n", encoding="utf-8")
+
+
+def checked_main(main: Callable[[], None]) -> None:
+    """Runs a script; an error that a user can cause becomes one line and exit code 1."""
+    try:
+        main()
+    except OneglanceError as error:
+        sys.exit(f"error: {error}")
