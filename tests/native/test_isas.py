@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from oneglance import _native
-from tests.native.digest import Digest, build
+from tests.native.conftest import HAS_COMPILER
+from tests.native.digest import CMAKE, NINJA, Digest, build
 
 AVAILABLE = _native.available_isas()
 SIMDE = [Path(prefix) / "simde" for prefix in ("/usr/include", "/usr/local/include")]
@@ -32,6 +33,9 @@ KERNELS = {
 
 can_emulate_avx512 = "avx2" in AVAILABLE and any(folder.is_dir() for folder in SIMDE)
 can_emulate_aarch64 = QEMU is not None and shutil.which(CROSS_COMPILER) is not None
+pytestmark = pytest.mark.skipif(
+    not (HAS_COMPILER and CMAKE and NINJA), reason="needs a C++ compiler, CMake and Ninja"
+)
 aarch64_emulated = pytest.mark.skipif(
     not can_emulate_aarch64, reason=f"{CROSS_COMPILER} and QEMU's user mode are not installed"
 )
