@@ -3,3 +3,5 @@
 #pragma once
 
 #define ONEGLANCE_INLINE inline __attribute__((always_inline))
+// The same for a lambda, between its parameters and its body.
+#define ONEGLANCE_LAMBDA __attribute__((always_inline))

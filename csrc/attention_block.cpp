@@ -104,8 +104,12 @@ class AttentionBlock {
     workspace.qkv.reserve(rows * qkv_size_);
     workspace.mixed.reserve(rows * layer.q_size());
     workspace.scratch.reserve(heads_.layout.size * pool_.num_threads());
-    outer_ = workspace.outer.reserve(rows, layer.hidden_size());
-    inner_ = workspace.inner.reserve(rows, layer.q_size());
+    const bool is_outer_wanted = has_integers({layer.q_proj, layer.k_proj, layer.v_proj});
+    const bool is_inner_wanted = has_integers({layer.o_proj});
+    outer_ = {workspace.normed.data(),
+              workspace.outer.reserve(rows, layer.hidden_size(), is_outer_wanted)};
+    inner_ = {workspace.mixed.data(),
+              workspace.inner.reserve(rows, layer.q_size(), is_inner_wanted)};
     heads_.queries = workspace.qkv.data();
     heads_.mixed = workspace.mixed.data();
     heads_.scratch = workspace.scratch.data();
@@ -115,7 +119,7 @@ class AttentionBlock {
     pool_.run([this](int index, int count) {
       const Worker worker{index, count};
       norm_rows(kernels_, stream_, nullptr, rows_, layer_.input_norm, layer_.eps,
-                workspace_.normed.data(), outer_, worker);
+                workspace_.normed.data(), outer_.quantized, worker);
       pool_.barrier();
       project_qkv(worker);
       pool_.barrier();
@@ -140,10 +144,8 @@ class AttentionBlock {
       const int tiles = matrix->num_tiles();
       const int begin = items_below(worker.low(total), offset, matrix->tile_bytes, tiles);
       const int end = items_below(worker.high(total), offset, matrix->tile_bytes, tiles);
-      if (begin < end) {
-        kernels_.matmul(*matrix, outer_, rows_, workspace_.qkv.data() + column, qkv_size_, begin,
-                        end);
-      }
+      multiply(kernels_, *matrix, outer_, rows_, workspace_.qkv.data() + column, qkv_size_,
+               {begin, end});
       offset += matrix->num_bytes();
       column += matrix->outputs;
     }
@@ -197,22 +199,23 @@ class AttentionBlock {
     }
   }
 
-  // Attention of this thread's queries, quantised where heads consist of whole groups; otherwise
-  // all have to be there first.
+  // Attention of this thread's queries, quantised where that is wanted and heads consist of whole
+  // groups; of others all have to be there first.
   void mix(Worker worker) const {
+    const bool is_wanted = inner_.quantized.values != nullptr;
     const bool has_whole_groups = layer_.head_dim % kGroup == 0;
     heads_.for_each_part(worker, [&](const PassSequence& sequence, int kv_head, int begin,
                                      int end) {
       heads_.attend(sequence, kv_head, begin, end, worker.index);
-      if (has_whole_groups) quantize_queries(sequence, kv_head, begin, end);
+      if (is_wanted && has_whole_groups) quantize_queries(sequence, kv_head, begin, end);
     });
-    if (has_whole_groups) return;
+    if (!is_wanted || has_whole_groups) return;
     pool_.barrier();
     const int size = layer_.q_size();
     const Range part = worker.part(rows_);
     if (part.begin == part.end) return;
     kernels_.quantize_rows(workspace_.mixed.data() + part.begin * static_cast<int64_t>(size), size,
-                           part.end - part.begin, size, from_row(inner_, part.begin, size), 0,
+                           part.end - part.begin, size, from_row(inner_.quantized, part.begin, size), 0,
                            size / kGroup);
   }
 
@@ -226,7 +229,7 @@ class AttentionBlock {
       const int head = kv_head * group + begin % group;
       const int64_t in_pass = sequence.first_row + row;
       kernels_.quantize_rows(workspace_.mixed.data() + in_pass * size, size, 1, size,
-                             from_row(inner_, in_pass, size), head * groups_per_head,
+                             from_row(inner_.quantized, in_pass, size), head * groups_per_head,
                              (head + next - begin) * groups_per_head);
       begin = next;
     }
@@ -242,8 +245,8 @@ class AttentionBlock {
   int64_t qkv_size_;
   float* stream_;
   Heads heads_;
-  QuantizedRows outer_{};
-  QuantizedRows inner_{};
+  Activations outer_{};
+  Activations inner_{};
 };
 
 }  // namespace

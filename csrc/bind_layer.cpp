@@ -151,7 +151,14 @@ void bind_model_parts(nb::module_& module) {
           nb::keep_alive<1, 3>());
 }
 
-void bind_operations(nb::module_& module) {
+void check_rows(const std::vector<int32_t>& rows, const Floats& stream) {
+  for (const int32_t row : rows) {
+    if (row >= 0 && row < length_of(stream, 0)) continue;
+    throw std::out_of_range("row " + std::to_string(row) + " does not exist");
+  }
+}
+
+void bind_blocks(nb::module_& module) {
   module.def(
       "attention_block",
       [](const Layer& layer, const Pass& pass, KvCache& cache, Workspace& workspace,
@@ -176,6 +183,9 @@ void bind_operations(nb::module_& module) {
       },
       nb::arg("layer"), nb::arg("workspace"), nb::arg("stream").noconvert(),
       "Adds down(silu(gate(norm(stream))) * up(norm(stream))) to the stream, in place.");
+}
+
+void bind_head(nb::module_& module) {
   module.def(
       "head",
       [](const Head& head, Workspace& workspace, const Floats& stream, const Ints& rows,
@@ -184,10 +194,7 @@ void bind_operations(nb::module_& module) {
         const std::vector<int32_t> wanted = to_vector<int32_t>(rows, "rows");
         const int count = static_cast<int>(wanted.size());
         require_shape(logits, {count, head.matrix->outputs}, "logits");
-        for (const int32_t row : wanted) {
-          if (row >= 0 && row < length_of(stream, 0)) continue;
-          throw std::out_of_range("row " + std::to_string(row) + " does not exist");
-        }
+        check_rows(wanted, stream);
         const float* source = stream.data();
         float* target = logits.data();
         const nb::gil_scoped_release release;
@@ -196,6 +203,32 @@ void bind_operations(nb::module_& module) {
       nb::arg("head"), nb::arg("workspace"), nb::arg("stream").noconvert(),
       nb::arg("rows").noconvert(), nb::arg("logits").noconvert(),
       "Writes the logits [len(rows), vocabulary] of the wanted rows of the stream.");
+  module.def(
+      "head_top",
+      [](const Head& head, Workspace& workspace, const Floats& stream, const Ints& rows,
+         int num_ids, const IdsOut& ids, const FloatsOut& logits) {
+        require_shape(stream, {-1, head.matrix->inputs}, "stream");
+        const std::vector<int32_t> wanted = to_vector<int32_t>(rows, "rows");
+        const int count = static_cast<int>(wanted.size());
+        require_shape(ids, {count, -1}, "ids");
+        const int num_top = length_of(ids, 1);
+        require_shape(logits, {count, num_top}, "logits");
+        require(1 <= num_top && num_top <= num_ids && num_ids <= head.matrix->outputs,
+                std::to_string(num_top) + " of " + std::to_string(num_ids) +
+                    " tokens cannot be chosen from a vocabulary of " +
+                    std::to_string(head.matrix->outputs));
+        check_rows(wanted, stream);
+        const float* source = stream.data();
+        int64_t* best = ids.data();
+        float* target = logits.data();
+        const nb::gil_scoped_release release;
+        head_top(head, workspace, source, wanted.data(), count, num_ids, num_top, best, target);
+      },
+      nb::arg("head"), nb::arg("workspace"), nb::arg("stream").noconvert(),
+      nb::arg("rows").noconvert(), nb::arg("num_ids"), nb::arg("ids").noconvert(),
+      nb::arg("logits").noconvert(),
+      "Writes the best of the first num_ids tokens, best first, and their logits, [len(rows), "
+      "number wanted] each; equal ones by id, NaN before every number.");
 }
 
 }  // namespace
@@ -204,7 +237,8 @@ void bind_layer(nb::module_& module) {
   bind_cache(module);
   bind_pass(module);
   bind_model_parts(module);
-  bind_operations(module);
+  bind_blocks(module);
+  bind_head(module);
   bind_kernels(module);
 }
 

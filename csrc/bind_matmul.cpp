@@ -11,6 +11,7 @@
 #include "float_environment.h"
 #include "pack.h"
 #include "runtime.h"
+#include "shared_work.h"
 
 namespace oneglance {
 namespace {
@@ -77,18 +78,23 @@ nb::ndarray<nb::numpy, float, nb::ndim<2>> matmul(const Runtime& runtime, const 
   {
     nb::gil_scoped_release release;
     OwnedRows quantized(rows, w.inputs);
-    quantize_into(runtime, x.data(), quantized);
+    if (!w.has_floats()) quantize_into(runtime, x.data(), quantized);
+    const Activations activations{x.data(), quantized.view()};
     runtime.pool->run([&](int index, int count) {
-      const Range tiles = part_of(w.num_tiles(), index, count);
-      runtime.kernels.matmul(w, quantized.view(), rows, y.data(), w.outputs, tiles.begin,
-                             tiles.end);
+      multiply(runtime.kernels, w, activations, rows, y.data(), w.outputs,
+               part_of(w.num_tiles(), index, count));
     });
   }
   return to_numpy(std::move(y), rows, w.outputs);
 }
 
+void require_integers(const PackedMatrix& w) {
+  require(!w.has_floats(), "weights that are floats are not multiplied with quantised rows");
+}
+
 void matmul_tiles(const Runtime& runtime, const PackedMatrix& w, OwnedRows& x, const FloatsOut& y,
                   int tile_begin, int tile_end) {
+  require_integers(w);
   require(x.inputs == w.inputs, "rows and matrix differ in their number of inputs");
   require(y.shape(0) == static_cast<size_t>(x.rows) && y.shape(1) == static_cast<size_t>(w.outputs),
           "the result must be of shape [rows, outputs]");
@@ -142,6 +148,7 @@ double time_sweep(const Runtime& runtime, const std::vector<const PackedMatrix*>
                   OwnedRows& x) {
   int most_outputs = 0;
   for (const PackedMatrix* w : matrices) {
+    require_integers(*w);
     require(x.inputs == w->inputs, "rows and matrix differ in their number of inputs");
     most_outputs = w->outputs > most_outputs ? w->outputs : most_outputs;
   }
@@ -184,14 +191,16 @@ double time_read(const Runtime& runtime, const Bytes& data) {
 }
 
 PackedMatrix pack_array(const Bytes& data, const std::string& quantization, int outputs, int inputs,
-                        int num_threads) {
+                        int num_threads, const std::string& weights) {
   nb::gil_scoped_release release;
-  return pack(data.data(), data.nbytes(), quantization, outputs, inputs, num_threads);
+  return pack(data.data(), data.nbytes(), quantization, float_form(weights), outputs, inputs,
+              num_threads);
 }
 
 std::string form_name(const PackedMatrix& w) {
-  static constexpr const char* kValueNames[] = {"4-bit", "5-bit", "6-bit", "8-bit"};
+  static constexpr const char* kValueNames[] = {"4-bit", "5-bit", "6-bit", "8-bit", "bf16", "f32"};
   static constexpr const char* kScaleNames[] = {"half", "half+min", "super", "super16"};
+  if (w.has_floats()) return kValueNames[static_cast<int>(w.values)];
   return std::string(kValueNames[static_cast<int>(w.values)]) + " " +
          kScaleNames[static_cast<int>(w.scales)];
 }
@@ -224,14 +233,16 @@ void bind_matmul(nb::module_& module) {
   module.def("why_unpackable", &why_unpackable, nb::arg("quantization"), nb::arg("inputs"),
              "Why a matrix of this type and width cannot be packed; empty if it can.");
   module.def("pack", &pack_array, nb::arg("data"), nb::arg("quantization"), nb::arg("outputs"),
-             nb::arg("inputs"), nb::arg("num_threads"),
-             "Packs a matrix from its bytes in the file. ValueError if that is impossible.");
+             nb::arg("inputs"), nb::arg("num_threads"), nb::arg("weights") = "auto",
+             "Packs a matrix from its bytes in the file; `weights` says what becomes of floats: "
+             "8-bit groups (auto), bf16 or f32. ValueError if that is impossible.");
   module.def("unpack", &unpack, nb::arg("runtime"), nb::arg("matrix"),
              "The weights as float32 [outputs, inputs].");
   module.def("quantize_rows", &quantize_rows, nb::arg("runtime"), nb::arg("x"),
              "Activations [R, inputs] in 8 bits.");
   module.def("matmul", &matmul, nb::arg("runtime"), nb::arg("matrix"), nb::arg("x"),
-             "Quantises x [R, inputs] and multiplies: float32 [R, outputs].");
+             "x [R, inputs], quantised where the weights are integers, times the matrix: float32 "
+             "[R, outputs].");
   module.def("matmul_tiles", &matmul_tiles, nb::arg("runtime"), nb::arg("matrix"), nb::arg("x"),
              nb::arg("y"), nb::arg("tile_begin"), nb::arg("tile_end"),
              "Writes the outputs of some tiles into y [R, outputs], on the calling thread.");

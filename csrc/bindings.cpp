@@ -55,4 +55,5 @@ NB_MODULE(_native, module) {
   oneglance::bind_runtime(module);
   oneglance::bind_matmul(module);
   oneglance::bind_layer(module);
+  oneglance::bind_rows(module);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "packed.h"
+#include "row_kernels.h"
 
 namespace oneglance {
 
@@ -19,9 +20,13 @@ struct KernelTable {
   // Quantises groups [group_begin, group_end) of every row to int8 with one scale per 32 inputs.
   void (*quantize_rows)(const float* x, int64_t ldx, int rows, int inputs, QuantizedRows out,
                         int group_begin, int group_end);
-  // y[r][n] for the outputs of tiles [tile_begin, tile_end); writes real outputs only.
+  // y[r][n] for the outputs of tiles [tile_begin, tile_end) of integer weights; writes real outputs
+  // only.
   void (*matmul)(const PackedMatrix& w, const QuantizedRows& x, int rows, float* y, int64_t ldy,
                  int tile_begin, int tile_end);
+  // The same of weights that are floats.
+  void (*matmul_floats)(const PackedMatrix& w, const float* x, int64_t ldx, int rows, float* y,
+                        int64_t ldy, int tile_begin, int tile_end);
   // Dequantised rows of the (tied) embedding.
   void (*embed)(const PackedMatrix& w, const int32_t* tokens, int rows, float* y, int64_t ldy);
 
@@ -34,6 +39,15 @@ struct KernelTable {
                  float* y, int64_t ldy);
   void (*store_kv)(const KvStoreArguments& arguments);
   void (*attend)(const AttendArguments& arguments);
+
+  RowKernels<float> float_rows;
+  RowKernels<double> double_rows;
+  // Elementwise e^x and the sum of x in 16 partial sums; y may be x.
+  void (*exp_doubles)(const double* x, int64_t size, double* y);
+  double (*sum_doubles)(const double* x, int64_t size);
+  double (*log_double)(double x);
+  // The Gumbel noise of each token id.
+  void (*gumbel)(const NoiseKey& key, const int64_t* ids, int64_t size, double* noise);
 };
 
 }  // namespace oneglance

@@ -37,17 +37,18 @@ void norm_rows(const KernelTable& kernels, const float* stream, const int32_t* r
     const int64_t source = rows ? rows[row] : row;
     kernels.rms_norm(stream + source * size, size, weight.data(), eps, 1, size,
                      normed + row * size, size);
+    if (out.values == nullptr) continue;
     kernels.quantize_rows(normed + row * size, size, 1, size, from_row(out, row, size), 0,
                           size / kGroup);
   }
 }
 
-void add_product(const KernelTable& kernels, const PackedMatrix& matrix, const QuantizedRows& x,
+void add_product(const KernelTable& kernels, const PackedMatrix& matrix, const Activations& x,
                  int rows, float* product, float* stream, Worker worker) {
   const Range tiles = worker.part(matrix.num_tiles());
   if (tiles.begin == tiles.end) return;
   const int64_t size = matrix.outputs;
-  kernels.matmul(matrix, x, rows, product, size, tiles.begin, tiles.end);
+  multiply(kernels, matrix, x, rows, product, size, tiles);
   const int64_t begin = static_cast<int64_t>(tiles.begin) * kTile;
   const int64_t end = std::min<int64_t>(static_cast<int64_t>(tiles.end) * kTile, size);
   for (int row = 0; row < rows; ++row) {
@@ -89,48 +90,31 @@ void mlp_block(const Layer& layer, Workspace& workspace, float* stream, int rows
   workspace.projected.reserve(static_cast<int64_t>(rows) * hidden);
   workspace.gate.reserve(static_cast<int64_t>(rows) * inner_size);
   workspace.up.reserve(static_cast<int64_t>(rows) * inner_size);
-  const QuantizedRows outer = workspace.outer.reserve(rows, hidden);
-  const QuantizedRows inner = workspace.inner.reserve(rows, inner_size);
+  float* normed = workspace.normed.data();
   float* gate = workspace.gate.data();
   float* up = workspace.up.data();
+  const bool is_outer_wanted = has_integers({layer.gate_proj, layer.up_proj});
+  const bool is_inner_wanted = has_integers({layer.down_proj});
+  const Activations outer{normed, workspace.outer.reserve(rows, hidden, is_outer_wanted)};
+  const Activations inner{gate, workspace.inner.reserve(rows, inner_size, is_inner_wanted)};
   pool.run([&](int index, int count) {
     const Worker worker{index, count};
-    norm_rows(kernels, stream, nullptr, rows, layer.post_attention_norm, layer.eps,
-              workspace.normed.data(), outer, worker);
+    norm_rows(kernels, stream, nullptr, rows, layer.post_attention_norm, layer.eps, normed,
+              outer.quantized, worker);
     pool.barrier();
     // A tile of outputs is a group of the next matrix's inputs, so no thread waits in between.
     const Range tiles = worker.part(layer.gate_proj->num_tiles());
-    if (tiles.begin < tiles.end) {
-      kernels.matmul(*layer.gate_proj, outer, rows, gate, inner_size, tiles.begin, tiles.end);
-      kernels.matmul(*layer.up_proj, outer, rows, up, inner_size, tiles.begin, tiles.end);
-      kernels.swiglu(gate, up, inner_size, rows, tiles.begin * kTile, tiles.end * kTile, gate,
-                     inner_size);
-      kernels.quantize_rows(gate, inner_size, rows, inner_size, inner, tiles.begin, tiles.end);
+    multiply(kernels, *layer.gate_proj, outer, rows, gate, inner_size, tiles);
+    multiply(kernels, *layer.up_proj, outer, rows, up, inner_size, tiles);
+    kernels.swiglu(gate, up, inner_size, rows, tiles.begin * kTile, tiles.end * kTile, gate,
+                   inner_size);
+    if (is_inner_wanted) {
+      kernels.quantize_rows(gate, inner_size, rows, inner_size, inner.quantized, tiles.begin,
+                            tiles.end);
     }
     pool.barrier();
     add_product(kernels, *layer.down_proj, inner, rows, workspace.projected.data(), stream,
                 worker);
-  });
-}
-
-void head_logits(const Head& head, Workspace& workspace, const float* stream,
-                 const int32_t* wanted, int count, float* logits) {
-  if (count == 0) return;
-  const std::lock_guard<std::mutex> guard(workspace.mutex);
-  const KernelTable& kernels = workspace.runtime->kernels;
-  ThreadPool& pool = *workspace.runtime->pool;
-  const int hidden = head.matrix->inputs;
-  workspace.normed.reserve(static_cast<int64_t>(count) * hidden);
-  const QuantizedRows outer = workspace.outer.reserve(count, hidden);
-  pool.run([&](int index, int num_threads) {
-    const Worker worker{index, num_threads};
-    norm_rows(kernels, stream, wanted, count, head.norm, head.eps, workspace.normed.data(), outer,
-              worker);
-    pool.barrier();
-    const Range tiles = worker.part(head.matrix->num_tiles());
-    if (tiles.begin == tiles.end) return;
-    kernels.matmul(*head.matrix, outer, count, logits, head.matrix->outputs, tiles.begin,
-                   tiles.end);
   });
 }
 

@@ -64,6 +64,12 @@ void mlp_block(const Layer& layer, Workspace& workspace, float* stream, int rows
 void head_logits(const Head& head, Workspace& workspace, const float* stream,
                  const int32_t* wanted, int count, float* logits);
 
+// The num_top best of the logits of the first num_ids tokens, best first, [count][num_top] each;
+// the order is that of best_tokens.h. Nothing of the vocabulary's size is written.
+// 1 <= num_top <= num_ids <= vocabulary.
+void head_top(const Head& head, Workspace& workspace, const float* stream, const int32_t* wanted,
+              int count, int num_ids, int num_top, int64_t* ids, float* logits);
+
 // Throws where a pass cannot be evaluated with this layer of this cache.
 void check_cache(const Pass& pass, const KvCache& cache, int layer, int num_heads);
 

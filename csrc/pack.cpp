@@ -1,5 +1,6 @@
 #include "pack.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "pack_floats.h"
 #include "pack_formats.h"
 #include "thread_pool.h"
 
@@ -54,9 +56,13 @@ std::shared_ptr<uint8_t> allocate(size_t num_bytes) {
   return {std::move(chunk), memory};
 }
 
+constexpr int64_t group_bytes(Values values, Scales scales) {
+  return value_bytes(values) + scale_bytes(scales);
+}
+
 int64_t tile_bytes_of(Values values, Scales scales, int inputs) {
   const int64_t groups = inputs / kGroup;
-  return groups * (value_bytes(values) + scale_bytes(scales)) +
+  return groups * group_bytes(values, scales) +
          (groups + kRunGroups - 1) / kRunGroups * run_bytes(scales);
 }
 
@@ -64,16 +70,17 @@ int64_t tile_bytes_of(Values values, Scales scales, int inputs) {
 template <int Bits>
 void store_upper_bits(const uint8_t* values, int lane, uint8_t* plane) {
   constexpr int kShared = 8 / Bits;
+  constexpr uint32_t kMask = 0x01010101u * ((1 << Bits) - 1);
   for (int first = 0; first < kGroup; first += 4 * kShared, plane += 4 * kTile) {
-    for (int i = 0; i < 4; ++i) {
-      int byte = 0;
-      for (int t = 0; t < kShared; ++t) byte |= (values[first + 4 * t + i] >> 4) << (Bits * t);
-      plane[4 * lane + i] = static_cast<uint8_t>(byte);
+    uint32_t bytes = 0;
+    for (int t = 0; t < kShared; ++t) {
+      bytes |= ((word_at<uint32_t>(values + first + 4 * t) >> 4) & kMask) << (Bits * t);
     }
+    std::memcpy(plane + 4 * lane, &bytes, 4);
   }
 }
 
-// Writes the values of one output into its lane of a group.
+// Writes the values of one output into its lane of a group, four inputs a word.
 template <Values V>
 void store_values(const uint8_t* values, int lane, uint8_t* group) {
   if constexpr (V == Values::k8Bit) {
@@ -82,12 +89,12 @@ void store_values(const uint8_t* values, int lane, uint8_t* group) {
     }
     return;
   }
+  constexpr uint32_t kLow = 0x0f0f0f0fu;
   for (int step = 0; step < 4; ++step) {
-    const uint8_t* eight = values + 8 * step;
-    uint8_t* to = group + step * 4 * kTile + 4 * lane;
-    for (int i = 0; i < 4; ++i) {
-      to[i] = static_cast<uint8_t>((eight[i] & 15) | (eight[4 + i] << 4));
-    }
+    const uint32_t low = word_at<uint32_t>(values + 8 * step) & kLow;
+    const uint32_t high = word_at<uint32_t>(values + 8 * step + 4) & kLow;
+    const uint32_t bytes = low | high << 4;
+    std::memcpy(group + step * 4 * kTile + 4 * lane, &bytes, 4);
   }
   uint8_t* upper = group + value_bytes(Values::k4Bit);
   if constexpr (V == Values::k5Bit) store_upper_bits<1>(values, lane, upper);
@@ -109,23 +116,39 @@ void store_scales(const Group& group, int lane, uint8_t* scales, uint8_t* run) {
   if constexpr (S == Scales::kSuper) store_half(run + 2 * kTile, group.minimum);
 }
 
-// Packs one output, whose weights are at `row`, into its lane of a tile.
+// Packs a run of groups [begin, end) of one output, whose weights are at `row`, into its lane of a
+// tile; `to` is where the run begins in that.
 template <typename Format>
-bool pack_output(const uint8_t* row, int num_groups, int lane, uint8_t* tile) {
+bool pack_run(const uint8_t* row, int begin, int end, int lane, uint8_t* to) {
   constexpr Values V = Format::kValues;
   constexpr Scales S = Format::kScales;
-  Group group;
-  uint8_t* run = tile;
+  uint8_t* const run = to;
+  to += run_bytes(S);
   bool is_fit = true;
-  for (int g = 0; g < num_groups; ++g) {
-    if (run_bytes(S) > 0 && g % kRunGroups == 0) {
-      run = tile;
-      tile += run_bytes(S);
+  for (int g = begin; g < end; ++g, to += group_bytes(V, S)) {
+    if constexpr (is_float(V)) {
+      is_fit = Format::store(row, g, lane, to) && is_fit;
+    } else {
+      Group group;
+      is_fit = Format::read(row, g, group) && is_fit;
+      store_values<V>(group.values, lane, to);
+      store_scales<S>(group, lane, to + value_bytes(V), run);
     }
-    is_fit = Format::read(row, g, group) && is_fit;
-    store_values<V>(group.values, lane, tile);
-    store_scales<S>(group, lane, tile + value_bytes(V), run);
-    tile += value_bytes(V) + scale_bytes(S);
+  }
+  return is_fit;
+}
+
+// Packs up to 32 outputs into a tile, run by run, so that what is written stays in the cache.
+template <typename Format>
+bool pack_tile(const uint8_t* rows, int64_t row_bytes, int num_rows, int num_groups, uint8_t* to) {
+  constexpr int64_t bytes = group_bytes(Format::kValues, Format::kScales);
+  bool is_fit = true;
+  for (int begin = 0; begin < num_groups; begin += kRunGroups) {
+    const int end = std::min(begin + kRunGroups, num_groups);
+    for (int lane = 0; lane < num_rows; ++lane) {
+      is_fit = pack_run<Format>(rows + lane * row_bytes, begin, end, lane, to) && is_fit;
+    }
+    to += run_bytes(Format::kScales) + (end - begin) * bytes;
   }
   return is_fit;
 }
@@ -157,22 +180,34 @@ PackedMatrix pack_as(const uint8_t* data, size_t num_bytes, int outputs, int inp
     for (int tile = part.begin; tile < part.end; ++tile) {
       uint8_t* to = packed.get() + tile * w.tile_bytes;
       const int first = tile * kTile;
-      if (outputs - first < kTile) std::memset(to, 0, static_cast<size_t>(w.tile_bytes));
-      for (int lane = 0; lane < kTile && first + lane < outputs; ++lane) {
-        const uint8_t* row = data + (first + lane) * row_bytes;
-        if (!pack_output<Format>(row, w.num_groups(), lane, to)) all_fit = false;
+      const int num_rows = std::min(outputs - first, kTile);
+      if (num_rows < kTile) std::memset(to, 0, static_cast<size_t>(w.tile_bytes));
+      if (!pack_tile<Format>(data + first * row_bytes, row_bytes, num_rows, w.num_groups(), to)) {
+        all_fit = false;
       }
     }
   });
   if (!all_fit) {
-    throw std::invalid_argument("a weight is not finite or above 8.3 million in magnitude");
+    throw std::invalid_argument(is_float(w.values)
+                                    ? "a weight is not finite, or not in bfloat16"
+                                    : "a weight is not finite or above 8.3 million in magnitude");
   }
   return w;
 }
 
-// Calls function with an object of the format's type; false where there is no such format.
+// Calls function with an object of the type that reads weights of this name and gives them the
+// wanted form; false where there is none.
 template <typename Function>
-bool with_format(const std::string& name, Function&& function) {
+bool with_format(const std::string& name, FloatForm floats, Function&& function) {
+  const auto with_floats = [&](auto format) {
+    using Format = decltype(format);
+    switch (floats) {
+      case FloatForm::k8Bit: function(format); break;
+      case FloatForm::kBf16: function(KeptFloats<Format, Values::kBf16>{}); break;
+      case FloatForm::kF32: function(KeptFloats<Format, Values::kF32>{}); break;
+    }
+    return true;
+  };
   if (name == "Q4_0") return function(Q4_0{}), true;
   if (name == "Q4_1") return function(Q4_1{}), true;
   if (name == "Q5_0") return function(Q5_0{}), true;
@@ -181,17 +216,25 @@ bool with_format(const std::string& name, Function&& function) {
   if (name == "Q4_K") return function(Q4_K{}), true;
   if (name == "Q5_K") return function(Q5_K{}), true;
   if (name == "Q6_K") return function(Q6_K{}), true;
-  if (name == "F32") return function(F32{}), true;
-  if (name == "F16") return function(F16{}), true;
-  if (name == "BF16") return function(BF16{}), true;
+  if (name == "F32") return with_floats(F32{});
+  if (name == "F16") return with_floats(F16{});
+  if (name == "BF16") return with_floats(BF16{});
   return false;
 }
 
 }  // namespace
 
+FloatForm float_form(const std::string& weights) {
+  if (weights == "auto") return FloatForm::k8Bit;
+  if (weights == "bf16") return FloatForm::kBf16;
+  if (weights == "f32") return FloatForm::kF32;
+  throw std::invalid_argument("weights must be auto, bf16 or f32, not " + weights);
+}
+
 std::string why_unpackable(const std::string& quantization, int inputs) {
   int block = 0;
-  if (!with_format(quantization, [&](auto format) { block = decltype(format)::kBlock; })) {
+  if (!with_format(quantization, FloatForm::k8Bit,
+                   [&](auto format) { block = decltype(format)::kBlock; })) {
     return "weights of type " + quantization + " have no packed form";
   }
   if (inputs <= 0 || inputs % block != 0) {
@@ -202,12 +245,12 @@ std::string why_unpackable(const std::string& quantization, int inputs) {
 }
 
 PackedMatrix pack(const uint8_t* data, size_t num_bytes, const std::string& quantization,
-                  int outputs, int inputs, int num_threads) {
+                  FloatForm floats, int outputs, int inputs, int num_threads) {
   const std::string reason = why_unpackable(quantization, inputs);
   if (!reason.empty()) throw std::invalid_argument(reason);
   if (outputs <= 0) throw std::invalid_argument("a matrix needs at least one output");
   PackedMatrix packed{};
-  with_format(quantization, [&](auto format) {
+  with_format(quantization, floats, [&](auto format) {
     packed = pack_as<decltype(format)>(data, num_bytes, outputs, inputs, num_threads);
   });
   return packed;

@@ -23,18 +23,37 @@ struct Group {
   uint8_t small[2] = {};  // kSuper: sc, mn; kSuper16: sc of both halves
 };
 
-inline uint16_t u16_at(const uint8_t* from) {
-  uint16_t value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
+template <typename Word>
+inline Word word_at(const uint8_t* from) {
+  Word word;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+inline uint16_t u16_at(const uint8_t* from) { return word_at<uint16_t>(from); }
+
+// Four bits of each of `count` bytes (a multiple of 8), from bit `shift` on; eight bytes at a time,
+// as the mask keeps what is shifted across their borders out.
+inline void read_fields(const uint8_t* bytes, int count, int shift, uint8_t* values) {
+  for (int i = 0; i < count; i += 8) {
+    const uint64_t fields = (word_at<uint64_t>(bytes + i) >> shift) & 0x0f0f0f0f0f0f0f0fu;
+    std::memcpy(values + i, &fields, sizeof fields);
+  }
+}
+// `Bits` bits of each of 32 bytes, from bit `shift` on, are bits 4, 5, ... of the values.
+template <int Bits>
+inline void add_upper_fields(const uint8_t* bytes, int shift, uint8_t* values) {
+  constexpr uint64_t kMask = 0x0101010101010101u * ((1 << Bits) - 1);
+  for (int i = 0; i < kGroup; i += 8) {
+    const uint64_t upper = ((word_at<uint64_t>(bytes + i) >> shift) & kMask) << 4;
+    const uint64_t whole = word_at<uint64_t>(values + i) | upper;
+    std::memcpy(values + i, &whole, sizeof whole);
+  }
 }
 
 // 16 bytes hold inputs 0..15 in the low and 16..31 in the high nibbles.
 inline void read_nibbles(const uint8_t* bytes, uint8_t* values) {
-  for (int i = 0; i < 16; ++i) {
-    values[i] = bytes[i] & 15;
-    values[16 + i] = bytes[i] >> 4;
-  }
+  read_fields(bytes, 16, 0, values);
+  read_fields(bytes, 16, 4, values + 16);
 }
 
 // Bit k of 4 bytes is the fifth bit of value k.
@@ -146,9 +165,7 @@ struct Q4_K {
     group.d = u16_at(block);
     group.minimum = u16_at(block + 2);
     read_small_scales(block + 4, i, group.small);
-    const uint8_t* bytes = block + 16 + (i / 2) * 32;
-    const int shift = 4 * (i % 2);
-    for (int k = 0; k < kGroup; ++k) group.values[k] = (bytes[k] >> shift) & 15;
+    read_fields(block + 16 + (i / 2) * 32, kGroup, 4 * (i % 2), group.values);
     return true;
   }
 };
@@ -165,13 +182,8 @@ struct Q5_K {
     group.d = u16_at(block);
     group.minimum = u16_at(block + 2);
     read_small_scales(block + 4, i, group.small);
-    const uint8_t* high = block + 16;
-    const uint8_t* bytes = block + 48 + (i / 2) * 32;
-    const int shift = 4 * (i % 2);
-    for (int k = 0; k < kGroup; ++k) {
-      group.values[k] =
-          static_cast<uint8_t>(((bytes[k] >> shift) & 15) | (((high[k] >> i) & 1) << 4));
-    }
+    read_fields(block + 48 + (i / 2) * 32, kGroup, 4 * (i % 2), group.values);
+    add_upper_fields<1>(block + 16, i, group.values);
     return true;
   }
 };
@@ -186,14 +198,8 @@ struct Q6_K {
     const uint8_t* block = row + (g / 8) * kBlockBytes;
     const int part = (g % 8) / 4;  // half of the block: 128 weights
     const int i = g % 4;
-    const uint8_t* low = block + part * 64 + (i % 2) * 32;
-    const uint8_t* high = block + 128 + part * 32;
-    const int low_shift = 4 * (i / 2);
-    const int high_shift = 2 * i;
-    for (int k = 0; k < kGroup; ++k) {
-      group.values[k] =
-          static_cast<uint8_t>(((low[k] >> low_shift) & 15) | (((high[k] >> high_shift) & 3) << 4));
-    }
+    read_fields(block + part * 64 + (i % 2) * 32, kGroup, 4 * (i / 2), group.values);
+    add_upper_fields<2>(block + 128 + part * 32, 2 * i, group.values);
     std::memcpy(group.small, block + 192 + (g % 8) * 2, 2);
     group.d = u16_at(block + 208);
     return true;
@@ -231,11 +237,14 @@ struct FloatFormat {
   static constexpr int kZeroPoint = 0;
   static constexpr int kBlock = 32;
   static constexpr int kBlockBytes = 32 * sizeof(Element);
-  static bool read(const uint8_t* row, int g, Group& group) {
+  static void floats(const uint8_t* row, int g, float* weights) {
     Element stored[kGroup];
     std::memcpy(stored, row + int64_t{g} * kBlockBytes, sizeof stored);
-    float weights[kGroup];
     for (int k = 0; k < kGroup; ++k) weights[k] = To(stored[k]);  // inlined and vectorised
+  }
+  static bool read(const uint8_t* row, int g, Group& group) {
+    float weights[kGroup];
+    floats(row, g, weights);
     return quantize_weights(weights, group);
   }
 };

@@ -13,11 +13,14 @@
 //   k6Bit  the lower 4 bits like k4Bit, then 2 times b [32 outputs o][4 bytes i]: bits 2t, 2t + 1
 //          are the upper two of k = 16b + 4t + i
 //   k8Bit  8 steps j of [32 outputs o][4 bytes i]: k = 4j + i, signed
+//   kBf16  [k][32 outputs o] upper halves of float32
+//   kF32   [k][32 outputs o] float32
 // The scales of a group:
 //   kHalf     f16 d[32]                   w = d * (q - zero_point)
 //   kHalfMin  f16 d[32], f16 m[32]        w = d * q + m
 //   kSuper    u8 sc[32], u8 mn[32]        w = (d * sc) * q - dmin * mn
 //   kSuper16  i8 sc[2][32], per 16 inputs w = (d * sc) * (q - zero_point)
+//   kNone     nothing                     w is the value; only kBf16 and kF32
 #pragma once
 
 #include <cstddef>
@@ -32,9 +35,14 @@ constexpr int kTile = 32;
 constexpr int kGroup = 32;
 constexpr int kRunGroups = 8;
 
-enum class Values : uint8_t { k4Bit, k5Bit, k6Bit, k8Bit };
+enum class Values : uint8_t { k4Bit, k5Bit, k6Bit, k8Bit, kBf16, kF32 };
 
-enum class Scales : uint8_t { kHalf, kHalfMin, kSuper, kSuper16 };
+enum class Scales : uint8_t { kHalf, kHalfMin, kSuper, kSuper16, kNone };
+
+// Whether these are numbers as they are: their products take activations as float32.
+constexpr bool is_float(Values values) {
+  return values == Values::kBf16 || values == Values::kF32;
+}
 
 constexpr int value_bytes(Values values) {
   constexpr int per_bit = kTile * kGroup / 8;
@@ -42,12 +50,14 @@ constexpr int value_bytes(Values values) {
     case Values::k4Bit: return 4 * per_bit;
     case Values::k5Bit: return 5 * per_bit;
     case Values::k6Bit: return 6 * per_bit;
-    case Values::k8Bit: break;
+    case Values::k8Bit: return 8 * per_bit;
+    case Values::kBf16: return 16 * per_bit;
+    case Values::kF32: break;
   }
-  return 8 * per_bit;
+  return 32 * per_bit;
 }
 constexpr int scale_bytes(Scales scales) {
-  return scales == Scales::kHalfMin ? 4 * kTile : 2 * kTile;
+  return scales == Scales::kNone ? 0 : scales == Scales::kHalfMin ? 4 * kTile : 2 * kTile;
 }
 // Bytes in front of each run of 8 groups.
 constexpr int run_bytes(Scales scales) {
@@ -67,6 +77,16 @@ struct PackedMatrix {
   ONEGLANCE_INLINE int num_tiles() const { return (outputs + kTile - 1) / kTile; }
   ONEGLANCE_INLINE int num_groups() const { return inputs / kGroup; }
   ONEGLANCE_INLINE int64_t num_bytes() const { return num_tiles() * tile_bytes; }
+  ONEGLANCE_INLINE bool has_floats() const { return is_float(values); }
+
+  // The outputs of tiles [begin, end) as a matrix of its own, which must not outlive this one.
+  ONEGLANCE_INLINE PackedMatrix tiles(int begin, int end) const {
+    const int first = begin * kTile;
+    const int last = end * kTile < outputs ? end * kTile : outputs;
+    return {last - first, inputs,     values,
+            scales,       zero_point, tile_bytes,
+            data + begin * tile_bytes, nullptr};
+  }
 };
 
 // Activations, row by row: values in -127..127, x is about scale * value.
@@ -74,6 +94,12 @@ struct QuantizedRows {
   int8_t* values;  // [R][K]
   float* scales;   // [R][K / 32]
   int32_t* sums;   // [R][K / 32] sum of a group's values
+};
+
+// The same activations for matrices of both kinds; what no matrix asks for need not be filled.
+struct Activations {
+  const float* floats;      // [R][K]
+  QuantizedRows quantized;  // for integer weights
 };
 
 }  // namespace oneglance

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "kernel_table.h"
@@ -34,14 +35,31 @@ struct Worker {
   int64_t high(int64_t total) const { return total * (index + 1) / count; }
 };
 
-// Normalises and quantises this thread's share of rows; row i of the output is row rows[i] of the
-// stream, or row i where `rows` is null.
+// Whether any of these matrices takes quantised activations.
+inline bool has_integers(std::initializer_list<const PackedMatrix*> matrices) {
+  return std::any_of(matrices.begin(), matrices.end(),
+                     [](const PackedMatrix* matrix) { return !matrix->has_floats(); });
+}
+
+// y = matrix(x) for some tiles of outputs, from whichever kind of activations the matrix takes.
+inline void multiply(const KernelTable& kernels, const PackedMatrix& matrix, const Activations& x,
+                     int rows, float* y, int64_t ldy, Range tiles) {
+  if (tiles.begin == tiles.end) return;
+  if (matrix.has_floats()) {
+    kernels.matmul_floats(matrix, x.floats, matrix.inputs, rows, y, ldy, tiles.begin, tiles.end);
+  } else {
+    kernels.matmul(matrix, x.quantized, rows, y, ldy, tiles.begin, tiles.end);
+  }
+}
+
+// Normalises this thread's share of rows into `normed`, and quantises them into `out` unless that
+// is empty; row i of the output is row rows[i] of the stream, or row i where `rows` is null.
 void norm_rows(const KernelTable& kernels, const float* stream, const int32_t* rows, int num_rows,
                const std::vector<float>& weight, float eps, float* normed, QuantizedRows out,
                Worker worker);
 
 // stream += matrix(x) for this thread's share of outputs.
-void add_product(const KernelTable& kernels, const PackedMatrix& matrix, const QuantizedRows& x,
+void add_product(const KernelTable& kernels, const PackedMatrix& matrix, const Activations& x,
                  int rows, float* product, float* stream, Worker worker);
 
 }  // namespace oneglance

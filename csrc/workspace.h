@@ -48,7 +48,9 @@ class Buffer {
 // Quantised rows of up to so many inputs.
 class QuantizedBuffer {
  public:
-  QuantizedRows reserve(int64_t rows, int64_t inputs) {
+  // Empty rows where no matrix takes them.
+  QuantizedRows reserve(int64_t rows, int64_t inputs, bool is_wanted) {
+    if (!is_wanted) return {};
     values_.reserve(rows * inputs);
     scales_.reserve(rows * (inputs / kGroup));
     sums_.reserve(rows * (inputs / kGroup));

@@ -4,6 +4,7 @@
 #include "../kernel_table.h"
 #include "layer_kernels.h"
 #include "matmul_kernels.h"
+#include "row_kernels.h"
 
 namespace oneglance::ONEGLANCE_ISA {
 namespace {
@@ -13,6 +14,7 @@ inline KernelTable all_kernels(const char* name) {
   table.name = name;
   set_matmul_kernels(table);
   set_layer_kernels(table);
+  set_row_kernels(table);
   return table;
 }
 

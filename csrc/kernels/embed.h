@@ -59,7 +59,26 @@ void embed_row(const PackedMatrix& w, int output, float* y) {
   }
 }
 
+template <Values V>
+void embed_float_row(const PackedMatrix& w, int output, float* y) {
+  constexpr int size = value_bytes(V) / (kTile * kGroup);
+  const uint8_t* from = w.data + (output / kTile) * w.tile_bytes + output % kTile * size;
+  for (int64_t k = 0; k < w.inputs; ++k) {
+    // Little-endian, as the file is: a bfloat16 is the upper half of a float32.
+    uint32_t bits = 0;
+    std::memcpy(reinterpret_cast<uint8_t*>(&bits) + (4 - size), from + k * kTile * size, size);
+    y[k] = float_of(bits);
+  }
+}
+
 void embed(const PackedMatrix& w, const int32_t* tokens, int rows, float* y, int64_t ldy) {
+  if (w.has_floats()) {
+    return with_float_form(w, [&](auto values) {
+      for (int r = 0; r < rows; ++r) {
+        embed_float_row<decltype(values)::value>(w, tokens[r], y + r * ldy);
+      }
+    });
+  }
   with_form(w, [&](auto values, auto scales) {
     for (int r = 0; r < rows; ++r) {
       embed_row<decltype(values)::value, decltype(scales)::value>(w, tokens[r], y + r * ldy);

@@ -12,7 +12,7 @@ struct ScalesTag {
   static constexpr Scales value = S;
 };
 
-// Calls function(ValuesTag, ScalesTag) of the matrix. These are all forms that `pack` makes.
+// Calls function(ValuesTag, ScalesTag) of a matrix of integers. These are all that `pack` makes.
 template <typename Function>
 inline void with_form(const PackedMatrix& w, Function&& function) {
   const auto with_three = [&](auto values) {
@@ -21,6 +21,7 @@ inline void with_form(const PackedMatrix& w, Function&& function) {
       case Scales::kHalfMin: return function(values, ScalesTag<Scales::kHalfMin>{});
       case Scales::kSuper: return function(values, ScalesTag<Scales::kSuper>{});
       case Scales::kSuper16: return;  // only with 6 bits
+      case Scales::kNone: return;     // only with floats
     }
   };
   switch (w.values) {
@@ -28,7 +29,16 @@ inline void with_form(const PackedMatrix& w, Function&& function) {
     case Values::k5Bit: return with_three(ValuesTag<Values::k5Bit>{});
     case Values::k6Bit: return function(ValuesTag<Values::k6Bit>{}, ScalesTag<Scales::kSuper16>{});
     case Values::k8Bit: return function(ValuesTag<Values::k8Bit>{}, ScalesTag<Scales::kHalf>{});
+    case Values::kBf16: return;
+    case Values::kF32: return;
   }
+}
+
+// Calls function(ValuesTag) of a matrix of floats.
+template <typename Function>
+inline void with_float_form(const PackedMatrix& w, Function&& function) {
+  if (w.values == Values::kBf16) return function(ValuesTag<Values::kBf16>{});
+  function(ValuesTag<Values::kF32>{});
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "dots.h"
 #include "unpack.h"
 #include "matmul.h"
+#include "matmul_floats.h"
 
 namespace oneglance::ONEGLANCE_ISA {
 namespace {
@@ -29,6 +30,7 @@ namespace {
 inline void set_matmul_kernels(KernelTable& table) {
   table.quantize_rows = &quantize_rows;
   table.matmul = &matmul;
+  table.matmul_floats = &matmul_floats;
   table.embed = &embed;
 }
 

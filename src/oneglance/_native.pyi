@@ -57,9 +57,9 @@ class QuantizedRows:
 def why_unpackable(quantization: str, inputs: int) -> str:
     """Why a matrix of this type and width cannot be packed; empty if it can."""
 
-def pack(data: Annotated[NDArray[numpy.uint8], dict(order='C', device='cpu', writable=False)], quantization: str, outputs: int, inputs: int, num_threads: int) -> PackedMatrix:
+def pack(data: Annotated[NDArray[numpy.uint8], dict(order='C', device='cpu', writable=False)], quantization: str, outputs: int, inputs: int, num_threads: int, weights: str = 'auto') -> PackedMatrix:
     """
-    Packs a matrix from its bytes in the file. ValueError if that is impossible.
+    Packs a matrix from its bytes in the file; `weights` says what becomes of floats: 8-bit groups (auto), bf16 or f32. ValueError if that is impossible.
     """
 
 def unpack(runtime: Runtime, matrix: PackedMatrix) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None))]:
@@ -69,7 +69,9 @@ def quantize_rows(runtime: Runtime, x: Annotated[NDArray[numpy.float32], dict(sh
     """Activations [R, inputs] in 8 bits."""
 
 def matmul(runtime: Runtime, matrix: PackedMatrix, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None))]:
-    """Quantises x [R, inputs] and multiplies: float32 [R, outputs]."""
+    """
+    x [R, inputs], quantised where the weights are integers, times the matrix: float32 [R, outputs].
+    """
 
 def matmul_tiles(runtime: Runtime, matrix: PackedMatrix, x: QuantizedRows, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], tile_begin: int, tile_end: int) -> None:
     """
@@ -151,6 +153,11 @@ def head(head: Head, workspace: Workspace, stream: Annotated[NDArray[numpy.float
     Writes the logits [len(rows), vocabulary] of the wanted rows of the stream.
     """
 
+def head_top(head: Head, workspace: Workspace, stream: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], num_ids: int, ids: Annotated[NDArray[numpy.int64], dict(order='C', device='cpu')], logits: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')]) -> None:
+    """
+    Writes the best of the first num_ids tokens, best first, and their logits, [len(rows), number wanted] each; equal ones by id, NaN before every number.
+    """
+
 def rms_norm(runtime: Runtime, x: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], eps: float) -> NDArray[numpy.float32]:
     """Norm of the rows of x [R, D]."""
 
@@ -172,3 +179,35 @@ def attend(pass_: Pass, cache: KvCache, layer: int, workspace: Workspace, querie
     """
     Attention alone, [R, heads, head_dim] to the same shape; for tests, benchmarks.
     """
+
+class Rows:
+    """
+    Operations on rows over the vocabulary, defined in sampling/row_kernels.py.
+    """
+
+    def __init__(self, isa: str) -> None: ...
+
+    @property
+    def isa(self) -> str: ...
+
+    def argmax(self, row: Annotated[NDArray, dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int: ...
+
+    def log_normalizer(self, row: Annotated[NDArray, dict(shape=(None,), order='C', device='cpu', writable=False)]) -> float: ...
+
+    def ranked(self, row: Annotated[NDArray, dict(shape=(None,), order='C', device='cpu', writable=False)], count: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    def at_least(self, row: Annotated[NDArray, dict(shape=(None,), order='C', device='cpu', writable=False)], best: float, temperature: float, floor: float) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    def nucleus(self, row: Annotated[NDArray, dict(shape=(None,), order='C', device='cpu', writable=False)], best: float, temperature: float, share: float) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    def draw(self, row: Annotated[NDArray, dict(shape=(None,), order='C', device='cpu', writable=False)], best: float, temperature: float, uniform: float) -> int: ...
+
+    def best_with_noise(self, row: Annotated[NDArray, dict(shape=(None,), order='C', device='cpu', writable=False)], best: float, temperature: float, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, seed: int, choice: int, position: int, count: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
+
+    def gumbel(self, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], seed: int, choice: int, position: int) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]: ...
+
+    def exp(self, x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]: ...
+
+    def sum(self, x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> float: ...
+
+    def log(self, x: float) -> float: ...

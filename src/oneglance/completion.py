@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from oneglance.decode.sequence import DecodingSequence
-from oneglance.types import FinishReason, PassTrace, SpeculationStats, Token
+from oneglance.types import EngineInfo, FinishReason, PassTrace, SpeculationStats, Token
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Completion:
         stats: counts and seconds.
         trace: what each pass did.
         seed: the request's seed.
+        engine: what the model ran on.
     """
 
     text: str
@@ -33,10 +34,11 @@ class Completion:
     stats: SpeculationStats
     trace: tuple[PassTrace, ...]
     seed: int | None
+    engine: EngineInfo
 
     @classmethod
-    def of(cls, sequence: DecodingSequence, drafter: str) -> Completion:
-        """The answer of a sequence that has ended; `drafter` is the name to report."""
+    def of(cls, sequence: DecodingSequence, drafter: str, engine: EngineInfo) -> Completion:
+        """The answer of a sequence that has ended, with the drafter's name and the engine."""
         assert sequence.ending is not None, "the answer has not ended"
         return cls(
             text=sequence.text,
@@ -48,6 +50,7 @@ class Completion:
             stats=sequence.stats,
             trace=tuple(sequence.trace),
             seed=sequence.params.seed,
+            engine=engine,
         )
 
     @property
@@ -69,6 +72,7 @@ class Completion:
                 "completion_tokens": len(self.tokens),
                 "total_tokens": self.prompt_tokens + len(self.tokens),
             },
+            "engine": self.engine.to_dict(),
             "speculation": {
                 "drafter": self.drafter,
                 "passes": stats.passes,

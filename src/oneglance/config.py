@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 from oneglance.errors import ParameterError
 from oneglance.types import Float64Array
@@ -144,6 +144,13 @@ class SamplingParams:
         """True if each token is the argmax (temperature 0)."""
         return self.temperature == 0
 
+    @property
+    def keeps_logits(self) -> bool:
+        """True if nothing moves the model's logits before the temperature, but for `min_tokens`."""
+        is_unmoved = not (self.logit_bias or self.banned_tokens or self.logits_processors)
+        has_penalty = self.presence_penalty or self.frequency_penalty
+        return is_unmoved and not has_penalty and self.repetition_penalty == 1
+
     def check_vocabulary(self, vocab_size: int) -> None:
         """Refuses token ids that the model does not have.
 
@@ -158,6 +165,9 @@ class SamplingParams:
 
 MAX_THREADS = 256
 """Most threads that an engine can be given."""
+
+EngineKind = Literal["auto", "native", "reference"]
+WeightsForm = Literal["auto", "bf16", "f32"]
 
 
 @dataclass(frozen=True)
@@ -176,15 +186,21 @@ class EngineConfig:
             this process has CPUs. The reference engine has one.
         kv_dtype: type of the native engine's cache, "f16" or "f32"; in-flight rows are rounded to
             it too. The reference engine's is float32.
+        weights: what becomes of matrices that the file has as F32, F16 or BF16. "bf16" rounds them
+            to bfloat16, "f32" keeps them exactly, and their products take float32 activations;
+            "auto" is what the engine is made for: the native one quantises them to 8 bits in
+            groups of 32, the reference engine has them as float32. Quantised matrices keep the
+            file's bits in any case.
     """
 
     page_size: int = 64
     num_pages: int | None = None
     prefill_chunk: int = 64
     kept_prefixes: int = 4
-    kind: Literal["auto", "native", "reference"] = "auto"
+    kind: EngineKind = "auto"
     num_threads: int | None = None
     kv_dtype: Literal["f16", "f32"] = "f16"
+    weights: WeightsForm = "auto"
 
     @property
     def num_kept_prefixes(self) -> int:
@@ -202,12 +218,16 @@ class EngineConfig:
             _require("num_pages", self.num_pages, self.num_pages >= 1, "at least 1")
         _require("prefill_chunk", self.prefill_chunk, self.prefill_chunk >= 1, "at least 1")
         _require("kept_prefixes", self.kept_prefixes, self.kept_prefixes >= 0, "at least 0")
-        kinds = ("auto", "native", "reference")
-        _require("kind", self.kind, self.kind in kinds, "auto, native or reference")
+        _require("kind", self.kind, self.kind in get_args(EngineKind), "auto, native or reference")
         _require("kv_dtype", self.kv_dtype, self.kv_dtype in ("f16", "f32"), "f16 or f32")
+        is_form = self.weights in get_args(WeightsForm)
+        _require("weights", self.weights, is_form, "auto, bf16 or f32")
         if self.num_threads is not None:
-            is_possible = 1 <= self.num_threads <= MAX_THREADS
+            is_possible = _is_whole(self.num_threads) and 1 <= self.num_threads <= MAX_THREADS
             _require("num_threads", self.num_threads, is_possible, f"1 to {MAX_THREADS}")
+        if self.kind == "reference":
+            is_honoured = self.num_threads in (None, 1)
+            _require("num_threads", self.num_threads, is_honoured, "1 on the reference engine")
 
 
 def _check_types(params: SamplingParams) -> None:

@@ -15,7 +15,7 @@ from oneglance.completion import Completion, Piece
 from oneglance.config import EngineConfig, SamplingParams
 from oneglance.control.length import DraftLengthSpec, make_draft_length
 from oneglance.decode.loop import Decoder
-from oneglance.decode.sequence import Vocabulary
+from oneglance.decode.sequence import DecodingSequence, Vocabulary
 from oneglance.drafters.base import Drafter
 from oneglance.drafters.factory import DrafterSetup, make_drafter
 from oneglance.engine.base import Engine
@@ -152,7 +152,7 @@ class LLM:
         with closing(decoder.run(tokens, requests)) as deliveries:
             for index, sequence, delivery in deliveries:
                 if delivery.ending is not None:
-                    completions[index] = Completion.of(sequence, decoder.drafter.name)
+                    completions[index] = self._completion(decoder, sequence)
         return [completions[index] for index in range(len(prompts))]
 
     def encode(self, prompt: Prompt, raw: bool = False) -> list[int]:
@@ -203,8 +203,11 @@ class LLM:
         with closing(decoder.run([tokens], [request])) as deliveries:
             for _, sequence, delivery in deliveries:
                 is_last = delivery.ending is not None
-                completion = Completion.of(sequence, decoder.drafter.name) if is_last else None
+                completion = self._completion(decoder, sequence) if is_last else None
                 yield Piece(delivery.text, delivery.tokens, delivery.trace, completion)
+
+    def _completion(self, decoder: Decoder, sequence: DecodingSequence) -> Completion:
+        return Completion.of(sequence, decoder.drafter.name, self.engine.info)
 
     def _decoder(self, drafter: str | None, k: DraftLengthSpec | None) -> Decoder:
         tokenizer = self.tokenizer

@@ -26,9 +26,10 @@ from oneglance.decode.step import step
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
 from oneglance.drafters.none import NoDrafter
 from oneglance.engine.base import Batch, Engine, PassOutput, SequenceId
+from oneglance.engine.top_tokens import top_tokens
 from oneglance.errors import CapacityError
 from oneglance.sampling.noise import KeyedNoise, Noise
-from oneglance.types import ROOT, Float32Array, Float64Array, Proposal
+from oneglance.types import ROOT, EngineInfo, Float32Array, Float64Array, Proposal
 from oneglance.verify.enumeration import enumerate_outcomes
 
 Script = Callable[[tuple[int, ...]], Float32Array]
@@ -91,6 +92,11 @@ class ScriptedEngine(Engine):
         """Sequences that have not been closed."""
         return len(self._sequences)
 
+    @property
+    def info(self) -> EngineInfo:
+        """Which engine this is, for reports."""
+        return EngineInfo("scripted")
+
     def open(self) -> SequenceId:
         """Starts an empty sequence."""
         self._next_id += 1
@@ -130,7 +136,11 @@ class ScriptedEngine(Engine):
             logits.append(np.array(rows, dtype=np.float32).reshape(-1, self.config.vocab_size))
             self.num_rows += len(paths)
         self.num_passes += 1
-        return PassOutput(tuple(logits))
+        if batch.num_top is None:
+            return PassOutput(tuple(logits))
+        num_ids = batch.top_vocab_size or self.config.vocab_size
+        num_top = min(batch.num_top, num_ids)
+        return PassOutput((), top=tuple(top_tokens(part[:, :num_ids], num_top) for part in logits))
 
     def commit(self, sequence: SequenceId, rows: Sequence[int]) -> None:
         """Appends in-flight tokens to the prefix and drops the others."""

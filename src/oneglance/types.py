@@ -25,6 +25,32 @@ FinishReason = Literal["stop", "length"]
 
 
 @dataclass(frozen=True)
+class EngineInfo:
+    """Which engine ran.
+
+    Attributes:
+        kind: "native", "reference", or what another engine calls itself.
+        isa: instruction set of its kernels; None where it has no kernels of its own.
+        num_threads: threads of a pass.
+        weights: what became of weights that the file has as floats, see `EngineConfig.weights`.
+    """
+
+    kind: str
+    isa: str | None = None
+    num_threads: int = 1
+    weights: str = "auto"
+
+    def to_dict(self) -> dict[str, object]:
+        """The object `engine` of `oneglance generate --json`."""
+        return {
+            "kind": self.kind,
+            "isa": self.isa,
+            "threads": self.num_threads,
+            "weights": self.weights,
+        }
+
+
+@dataclass(frozen=True)
 class Proposal:
     """A tree of draft tokens hanging off the last decided token of one sequence.
 
@@ -85,7 +111,7 @@ class Proposal:
 
     def children(self, node: int) -> list[int]:
         """Indices of the children of a node (or of `ROOT`), in order of drawing."""
-        return [int(child) for child in np.flatnonzero(self.parents == node)]
+        return [child for child, parent in enumerate(self.parents.tolist()) if parent == node]
 
     def path_to(self, node: int) -> list[int]:
         """Indices from the first level down to `node`, both included; empty for `ROOT`."""

@@ -5,7 +5,7 @@ import pytest
 from oneglance.cli.conversation import HELP, Conversation
 from oneglance.completion import Completion
 from oneglance.errors import ParameterError
-from oneglance.types import SpeculationStats, Token
+from oneglance.types import EngineInfo, SpeculationStats, Token
 
 
 def completion_of(num_tokens: int) -> Completion:
@@ -19,6 +19,7 @@ def completion_of(num_tokens: int) -> Completion:
         stats=SpeculationStats(passes=num_tokens, delivered=num_tokens, verify_seconds=1.0),
         trace=(),
         seed=None,
+        engine=EngineInfo("scripted"),
     )
 
 

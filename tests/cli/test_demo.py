@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from oneglance.decode import loop
 from oneglance.engine.base import Engine
 from oneglance.engine.prefill import prefill
 from oneglance.errors import ParameterError
-from oneglance.types import SpeculationStats, Token
+from oneglance.types import EngineInfo, SpeculationStats, Token
 from tests.cli.processes import run, run_here
 
 
@@ -33,6 +34,7 @@ def run_of(token_ids: list[int], decode_seconds: float, num_passes: int = 4) -> 
         stats=SpeculationStats(passes=num_passes, drafted=8, accepted=6, delivered=count),
         trace=(),
         seed=None,
+        engine=EngineInfo("scripted"),
     )
     return Run(completion, decode_seconds)
 
@@ -44,7 +46,7 @@ def comparison_of(plain: Run, speculative: Run) -> Comparison:
 @pytest.fixture
 def tiny_demo(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo, on a model that answers in milliseconds."""
-    monkeypatch.setattr(demo, "Options", lambda: Options(model=tiny_model))
+    monkeypatch.setattr(demo, "Options", functools.partial(Options, model=tiny_model))
     monkeypatch.setattr(demo, "PROMPTS", (("the the the the", 24), ("a b", 4)))
 
 
@@ -126,9 +128,11 @@ def test_a_difference_fails_the_command(
 @pytest.mark.usefixtures("tiny_demo")
 def test_json_has_every_run_and_its_provenance(tmp_path: Path) -> None:
     path = tmp_path / "demo.json"
-    demo.demo(rounds=2, json_path=path)
+    pytest.importorskip("oneglance._native")
+    demo.demo(rounds=2, json_path=path, engine="native")
     report = json.loads(path.read_text(encoding="utf-8"))
-    assert report["command"] == f"oneglance demo --rounds 2 --json {path}"
+    assert report["command"] == f"oneglance demo --rounds 2 --json {path} --engine native"
+    assert report["engine"]["kind"] == "native"
     assert {"date", "oneglance", "git_revision", "python", "numpy", "cpu", "cores"} <= set(report)
     assert [answer["prompt"] for answer in report["answers"]] == ["the the the the", "a b"]
     for answer in report["answers"]:

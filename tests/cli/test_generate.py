@@ -32,7 +32,7 @@ def test_the_default_model_answers() -> None:
 
 def test_json_has_every_field(tiny_model: str) -> None:
     result = generate_json("Hello", "-m", tiny_model, "-n", "8", "--ignore-eos", "--seed", "7")
-    assert {"text", "token_ids", "finish_reason", "usage", "speculation"} <= set(result)
+    assert {"text", "token_ids", "finish_reason", "usage", "engine", "speculation"} <= set(result)
     assert result["finish_reason"] == "length"
     assert len(result["token_ids"]) == 8
     usage = result["usage"]
@@ -44,6 +44,29 @@ def test_json_has_every_field(tiny_model: str) -> None:
         speculation
     )
     assert set(speculation["seconds"]) == {"prefill", "draft", "verify", "accept"}
+
+
+def test_json_names_the_engine(tiny_model: str) -> None:
+    arguments = ("Hello", "-m", tiny_model, "-n", "2")
+    reference = generate_json(*arguments, "--engine", "reference", "--weights", "f32")["engine"]
+    assert reference == {"kind": "reference", "isa": None, "threads": 1, "weights": "f32"}
+    pytest.importorskip("oneglance._native")
+    native = generate_json(*arguments, "--engine", "native", "--weights", "bf16", "--threads", "3")
+    assert native["engine"]["isa"]
+    assert {**native["engine"], "isa": None} == {
+        "kind": "native",
+        "isa": None,
+        "threads": 3,
+        "weights": "bf16",
+    }
+
+
+def test_an_engine_that_is_not_known_ends_it_before_the_model_is_read() -> None:
+    done = run_here("generate", "Hello", "-m", "no-such-model", "--engine", "fast")
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith(
+        "--engine 'fast' is not known; choose auto, native or reference."
+    )
 
 
 def test_json_with_trace_tells_the_same_counts(tiny_model: str) -> None:
@@ -118,6 +141,7 @@ def test_trace_on_a_terminal_is_coloured_and_followed_by_figures(tiny_model: str
     with Terminal(*arguments) as terminal:
         assert "\x1b[1;94m" in terminal.expect("6 tokens in")
         terminal.expect("tok/s")
+        terminal.expect("engine (")
         assert terminal.wait() == 0
 
 

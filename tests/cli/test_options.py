@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oneglance.cli.options import Options, check_text, parse_draft_length, parse_logit_bias
-from oneglance.config import SamplingParams
+from oneglance.config import EngineConfig, SamplingParams
 from oneglance.errors import ParameterError
 
 
@@ -58,6 +58,31 @@ def test_draft_length_is_read(text: str, length: int | str) -> None:
 def test_a_bad_draft_length_is_named(text: str, words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         parse_draft_length(text)
+
+
+def test_options_of_the_engine_reach_its_configuration() -> None:
+    assert Options().engine_config() == EngineConfig()
+    assert Options().engine_arguments() == []
+    options = Options(engine="native", weights="bf16", threads=3)
+    wanted = EngineConfig(kind="native", weights="bf16", num_threads=3)
+    assert options.engine_config() == wanted
+    words = "--engine native --weights bf16 --threads 3"
+    assert options.engine_arguments() == words.split()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"engine": "fast"}, "--engine 'fast' is not known; choose auto, native or reference"),
+        ({"weights": "f16"}, "--weights 'f16' is not known; choose auto, bf16 or f32"),
+        ({"threads": 0}, "--threads 0 cannot be had; give 1 to 256"),
+        ({"threads": 257}, "--threads 257 cannot be had"),
+        ({"engine": "reference", "threads": 2}, "--threads 2 cannot be had with --engine ref"),
+    ],
+)
+def test_an_engine_that_cannot_be_had_is_named(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        Options(**given).engine_config()
 
 
 @pytest.mark.parametrize("pair", ["3", "=1", "x=1", "3=", "3=y", "3:1", "1.5=2"])

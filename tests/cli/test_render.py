@@ -12,6 +12,7 @@ from oneglance.cli.render import (
     STYLES,
     Segment,
     TraceRenderer,
+    engine_text,
     harmless,
     is_coloured,
     legend,
@@ -22,7 +23,7 @@ from oneglance.cli.render import (
     tokens_per_second,
     visible,
 )
-from oneglance.types import ROOT, PassTrace, SpeculationStats
+from oneglance.types import ROOT, EngineInfo, PassTrace, SpeculationStats
 
 CONTROL_ID = 300
 
@@ -201,3 +202,9 @@ def test_summary_of_plain_decoding_claims_no_rate() -> None:
 
 def test_tokens_per_second_of_no_time_is_zero() -> None:
     assert tokens_per_second(3, 0.0) == 0.0
+
+
+def test_the_engine_in_a_few_words() -> None:
+    assert engine_text(EngineInfo("native", "avx2", 2)) == "native engine (avx2, 2 threads)"
+    kept = EngineInfo("reference", weights="bf16")
+    assert engine_text(kept) == "reference engine (1 thread, bf16 weights)"

@@ -15,6 +15,7 @@ from oneglance.drafters.base import DraftContext, DraftRequest
 from oneglance.drafters.draft_model import DraftModelDrafter, DraftModelSession
 from oneglance.drafters.none import NoDrafter
 from oneglance.engine.base import Batch, PassOutput
+from oneglance.errors import ParameterError
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise, Noise, SeededNoise, SequentialNoise
 from oneglance.sampling.softmax import softmax
@@ -32,8 +33,10 @@ class Recorder(ScriptedEngine):
     def __init__(self, seed: int = 2, context_length: int = 64) -> None:
         super().__init__(random_script(V, seed), V, context_length)
         self.calls: list[list[tuple[int, list[int]]]] = []
+        self.requests: list[tuple[int | None, int | None]] = []
 
     def forward(self, batch: Batch) -> PassOutput:
+        self.requests.append((batch.num_top, batch.top_vocab_size))
         self.calls.append(
             [(self.length(tree.sequence), [int(t) for t in tree.tokens]) for tree in batch.trees]
         )
@@ -64,6 +67,66 @@ def test_greedy_drafts_are_point_masses() -> None:
     for token in proposal.tokens:
         assert token == np.argmax(random_script(V, 2)(tuple(prefix)))
         prefix.append(int(token))
+
+
+def test_plain_greedy_drafts_ask_for_the_best_token_only() -> None:
+    engine = Recorder()
+    drafter = DraftModelDrafter(engine, V)
+    propose(drafter, begin(drafter, prompt=(3,)), 2)
+    assert engine.requests == [(1, V)] * 2
+    narrow = Recorder()
+    propose(wide := DraftModelDrafter(narrow, V + 3), begin(wide, prompt=(3,)), 2)
+    assert narrow.requests == [(1, V)] * 2
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        SamplingParams(temperature=1.0),
+        SamplingParams(repetition_penalty=1.1),
+        SamplingParams(presence_penalty=0.1),
+        SamplingParams(frequency_penalty=0.1),
+        SamplingParams(logit_bias={1: 1.0}),
+        SamplingParams(banned_tokens=(1,)),
+        SamplingParams(logits_processors=(lambda _tokens, logits: logits,)),
+        SamplingParams(min_tokens=2),
+    ],
+)
+def test_other_laws_get_all_logits(params: SamplingParams) -> None:
+    engine = Recorder()
+    drafter = DraftModelDrafter(engine, V)
+    plain, other = (begin(drafter, p, prompt=(3,)) for p in (SamplingParams(), params))
+    session = begin(drafter, params, prompt=(3,), eos_ids=frozenset({V - 1}))
+    drafter.propose([DraftRequest(session, 1)])
+    assert engine.requests == [(None, None)]
+    if params.min_tokens == 0:  # without an end of text nothing is forbidden
+        drafter.propose([DraftRequest(plain, 1), DraftRequest(other, 1)])
+        assert engine.requests[1:] == [(None, None)]
+    else:
+        drafter.observe(session, [1, 1])
+        drafter.propose([DraftRequest(session, 1)])
+        assert engine.requests[-1] == (1, V)
+
+
+def test_the_best_token_is_never_padding() -> None:
+    """The draft's matrix has rows beyond the vocabulary, and they are the best ones."""
+    engine = ScriptedEngine(lambda _: np.array([1, 3, 3, 9, 9], dtype=np.float32), V)
+    drafter = DraftModelDrafter(engine, V - 2)
+    assert list(propose(drafter, begin(drafter, prompt=(1,)), 2).tokens) == [1, 1]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_broken_logits_of_a_greedy_draft_are_refused_by_name(value: float) -> None:
+    engine = ScriptedEngine(lambda _: np.array([0, 1, value, 3, 2], dtype=np.float32), V)
+    drafter = DraftModelDrafter(engine, V)
+    with pytest.raises(ParameterError, match=f"logit of token 2 at position 0 is {value}"):
+        propose(drafter, begin(drafter), 1)
+
+
+def test_a_draft_with_no_token_left_ends() -> None:
+    engine = ScriptedEngine(lambda _: np.full(V, -np.inf, dtype=np.float32), V)
+    drafter = DraftModelDrafter(engine, V)
+    assert len(propose(drafter, begin(drafter), 2)) == 0
 
 
 def test_reported_law_is_the_warped_law_it_drew_from() -> None:

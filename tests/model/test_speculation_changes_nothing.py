@@ -7,6 +7,7 @@ token bit for bit. Prompts are kept in the cache between the runs, which must no
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -26,14 +27,19 @@ from oneglance.engine.base import Engine
 from oneglance.engine.factory import make_engine
 from oneglance.engine.prefix import PrefixStore
 
-PROMPTS = [
-    json.loads(line)["prompt"]
-    for line in (Path(__file__).parents[1] / "data" / "prompts.jsonl").read_text().splitlines()
-]
+
+def read_prompts(file_name: str) -> list[str]:
+    text = (Path(__file__).parents[1] / "data" / file_name).read_text(encoding="utf-8")
+    return [json.loads(line)["prompt"] for line in text.splitlines()]
+
+
+PROMPTS = read_prompts("prompts.jsonl")
+SHORT_PROMPTS = read_prompts("short_prompts.jsonl")
 REQUESTS = {
     "greedy": SamplingParams(max_tokens=12),
     "seeded": SamplingParams(max_tokens=12, temperature=0.8, top_p=0.95, seed=7),
 }
+SHORT_REQUESTS = {name: replace(request, max_tokens=16) for name, request in REQUESTS.items()}
 
 Answers = list[list[tuple[int, float]]]
 EngineKind = Literal["reference", "native"]
@@ -48,6 +54,7 @@ class Stage:
     prompts: list[list[int]]
     drafters: dict[str, Drafter[Any]]
     prefixes: PrefixStore
+    requests: dict[str, SamplingParams]
     plain: dict[str, Answers]
 
     def run(
@@ -66,8 +73,14 @@ def answers(sequences: list[DecodingSequence]) -> Answers:
     return [[(t.token_id, t.logprob) for t in sequence.tokens] for sequence in sequences]
 
 
-def make_stage(target: Checkpoint, draft: Checkpoint, kind: EngineKind) -> Stage:
-    engine_config = EngineConfig(kind=kind, kept_prefixes=len(PROMPTS))
+def make_stage(
+    target: Checkpoint,
+    draft: Checkpoint,
+    kind: EngineKind,
+    prompts: Sequence[str] = PROMPTS,
+    requests: dict[str, SamplingParams] = REQUESTS,
+) -> Stage:
+    engine_config = EngineConfig(kind=kind, kept_prefixes=len(prompts))
     tokenizer = target.tokenizer
     assert target.chat_template is not None
     engine = make_engine(target.config, target.weights, engine_config)
@@ -76,7 +89,7 @@ def make_stage(target: Checkpoint, draft: Checkpoint, kind: EngineKind) -> Stage
         vocabulary=Vocabulary(tokenizer.vocab_size, tokenizer.eos_ids, tokenizer.token_bytes),
         prompts=[
             target.chat_template.encode(tokenizer, [{"role": "user", "content": prompt}])
-            for prompt in PROMPTS
+            for prompt in prompts
         ],
         drafters={
             "ngram": NgramDrafter(min_ngram=1),
@@ -86,10 +99,11 @@ def make_stage(target: Checkpoint, draft: Checkpoint, kind: EngineKind) -> Stage
                 engine_config=engine_config,
             ),
         },
-        prefixes=PrefixStore(engine, len(PROMPTS)),
+        prefixes=PrefixStore(engine, len(prompts)),
+        requests=requests,
         plain={},
     )
-    for name, request in REQUESTS.items():
+    for name, request in requests.items():
         stage.plain[name] = answers(stage.run(NoDrafter(), request))
     return stage
 
@@ -112,6 +126,13 @@ def default_stage(request: pytest.FixtureRequest) -> Stage:
     return make_stage(target, without_layers(target, {6, 10, 14, 18, 22}), request.param)
 
 
+@pytest.fixture(scope="module")
+def hundred_prompts() -> Stage:
+    target = load_checkpoint(resolve("smollm2-135m"))
+    draft = without_layers(target, {6, 10, 14, 18, 22})
+    return make_stage(target, draft, "native", SHORT_PROMPTS, SHORT_REQUESTS)
+
+
 @pytest.fixture(scope="module", params=["reference", "native"])
 def real_pair(request: pytest.FixtureRequest) -> Stage:
     target = load_checkpoint(resolve("qwen2.5-coder-1.5b"))
@@ -120,8 +141,8 @@ def real_pair(request: pytest.FixtureRequest) -> Stage:
     return make_stage(target, draft, request.param)
 
 
-def check(stage: Stage, request: str, drafter: str) -> None:
-    sequences = stage.run(stage.drafters[drafter], REQUESTS[request])
+def check(stage: Stage, request: str, drafter: str, k: int = 4) -> None:
+    sequences = stage.run(stage.drafters[drafter], stage.requests[request], k)
     assert answers(sequences) == stage.plain[request]
     accepted = sum(sequence.stats.accepted for sequence in sequences)
     drafted = sum(sequence.stats.drafted for sequence in sequences)
@@ -133,6 +154,14 @@ def check(stage: Stage, request: str, drafter: str) -> None:
 def test_default_model(default_stage: Stage, request_name: str, drafter: str) -> None:
     assert len(PROMPTS) == 20
     check(default_stage, request_name, drafter)
+
+
+@pytest.mark.parametrize("request_name", SHORT_REQUESTS)
+@pytest.mark.parametrize("drafter", ["ngram", "draft model"])
+def test_a_hundred_prompts(hundred_prompts: Stage, request_name: str, drafter: str) -> None:
+    assert len(SHORT_PROMPTS) == 100
+    # Short drafts of the draft model, which is nearly as slow as its target.
+    check(hundred_prompts, request_name, drafter, k=2 if drafter == "draft model" else 4)
 
 
 def test_a_batch_is_as_alone_and_kept_prefixes_as_fresh_ones(default_stage: Stage) -> None:

@@ -89,6 +89,12 @@ def store_floats(kind: str, weights: Floats) -> tuple[Raw, Floats]:
     return upper.view(np.uint8), (upper.astype(np.uint32) << 16).view(np.float32)
 
 
+def quantize(kind: str, weights: Floats) -> Raw:
+    """What the `gguf` package stores of float weights."""
+    raw: Raw = quants.quantize(weights, GGMLQuantizationType[kind]).view(np.uint8)
+    return raw
+
+
 def dequantize(kind: str, raw: Raw) -> Floats:
     """What the `gguf` package makes of the bytes."""
     with np.errstate(all="ignore"):

@@ -18,6 +18,7 @@ from oneglance.engine.native.threads import num_usable_cpus
 from oneglance.engine.reference import ReferenceEngine
 from oneglance.environment import read_environment
 from oneglance.errors import ParameterError, UnsupportedError
+from oneglance.types import EngineInfo
 from tests.engine.random_models import random_model
 from tests.native.models import native_model
 from tests.tiny_models import write_tiny_gguf
@@ -97,6 +98,8 @@ def test_the_environment_forces_the_instruction_set(monkeypatch: pytest.MonkeyPa
     [
         ("kind", "fast", "auto, native or reference"),
         ("kv_dtype", "f8", "f16 or f32"),
+        ("weights", "f16", "auto, bf16 or f32"),
+        ("num_threads", 2.5, "1 to 256"),
         ("num_threads", 0, "1 to 256"),
         ("num_threads", 257, "1 to 256"),
     ],
@@ -104,6 +107,27 @@ def test_the_environment_forces_the_instruction_set(monkeypatch: pytest.MonkeyPa
 def test_bad_values_are_refused(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(ParameterError, match=f"{name} = {value!r} cannot be used; .* {allowed}"):
         EngineConfig(**{name: value})
+
+
+def test_threads_are_not_for_the_reference_engine() -> None:
+    assert EngineConfig(kind="reference", num_threads=1).num_threads == 1
+    with pytest.raises(ParameterError, match=r"num_threads = 2 .* 1 on the reference engine"):
+        EngineConfig(kind="reference", num_threads=2)
+
+
+def test_an_engine_says_what_it_is() -> None:
+    model = native_model("mistral")
+    native = make_engine(*model, EngineConfig(num_threads=3, weights="bf16"))
+    best, *_ = _native.available_isas()
+    assert native.info == EngineInfo("native", best, 3, "bf16")
+    reference = make_engine(*model, EngineConfig(kind="reference", weights="f32"))
+    assert reference.info == EngineInfo("reference", None, 1, "f32")
+    assert reference.info.to_dict() == {
+        "kind": "reference",
+        "isa": None,
+        "threads": 1,
+        "weights": "f32",
+    }
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ class Sizes:
     inner: int = 96
     has_bias: bool = False
     has_qk_norm: bool = False
+    forms: tuple[str, ...] = ("auto",)  # of the matrices, in turn
 
     @property
     def q_size(self) -> int:
@@ -53,6 +54,10 @@ FLAVOURS = {
     "qwen3": Sizes(has_qk_norm=True, kv_heads=4),
     "heads of half groups": Sizes(head_dim=16, heads=6, kv_heads=1, has_bias=True),
     "heads of 80": Sizes(head_dim=80, heads=2, kv_heads=1, hidden=160),
+    "bf16": Sizes(forms=("bf16",), has_bias=True),
+    "f32 in heads of half groups": Sizes(forms=("f32",), head_dim=16, heads=6, kv_heads=1),
+    "integers, f32 and bf16 by turns": Sizes(forms=("auto", "f32", "bf16"), head_dim=16, heads=4),
+    "f32, integers and bf16 by turns": Sizes(forms=("f32", "auto", "bf16")),
 }
 
 
@@ -72,7 +77,10 @@ class Model:
         self.workspace = make_workspace(self.runtime, sizes.head_dim, CONTEXT)
         self.cache = _native.KvCache(2, sizes.kv_heads, sizes.head_dim, page_size, is_half)
         self.rng = np.random.default_rng(7)
-        self.matrices = [self._matrix(*shape) for shape in self._shapes()]
+        self.matrices = [
+            self._matrix(*shape, sizes.forms[index % len(sizes.forms)])
+            for index, shape in enumerate(self._shapes())
+        ]
         self.norms = [1 + 0.2 * self._random(sizes.hidden) for _ in range(2)]
         self.bias = self._random(sizes.q_size + 2 * sizes.kv_size) if sizes.has_bias else None
         self.q_norm = 1 + self._random(sizes.head_dim) if sizes.has_qk_norm else None
@@ -102,10 +110,10 @@ class Model:
     def _random(self, *shape: int) -> Floats:
         return self.rng.standard_normal(shape, dtype=np.float32)
 
-    def _matrix(self, outputs: int, inputs: int) -> _native.PackedMatrix:
+    def _matrix(self, outputs: int, inputs: int, form: str = "auto") -> _native.PackedMatrix:
         values = self._random(outputs, inputs) / np.float32(np.sqrt(inputs))
         data = values.view(np.uint8).reshape(outputs, -1)
-        return _native.pack(data, "F32", outputs, inputs, 1)
+        return _native.pack(data, "F32", outputs, inputs, 1, form)
 
     def attention(self, stream: Floats, trees: list[Tree]) -> Floats:
         result = stream.copy()

@@ -28,7 +28,7 @@ from tests.engine.test_batch_invariance import (  # noqa: F401
     test_shared_prefix,
     test_trees_of_any_shape_equal_chains,
 )
-from tests.native.models import MODELS, native_engine, quantized
+from tests.native.models import KEPT, MODELS, native_engine, quantized
 
 ISAS = _native.available_isas()
 
@@ -45,7 +45,18 @@ def wide_engine(
     )
 
 
-@pytest.fixture(scope="module", params=["llama", "llama_multi_query", "qwen2", "qwen3", "wide"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "llama",
+        "llama_multi_query",
+        "qwen2",
+        "qwen3",
+        "wide",
+        "kept qwen3_tied",
+        "kept mixed",
+    ],
+)
 def engine(request: pytest.FixtureRequest) -> NativeEngine:
     if request.param == "wide":
         return wide_engine(page_size=16, num_threads=3)
@@ -117,13 +128,39 @@ def assert_same_bits(first: Sequence[Float32Array], second: Sequence[Float32Arra
         assert np.array_equal(one, other)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, *(f"kept {name}" for name in KEPT)])
 def test_threads_instruction_sets_and_page_sizes(model: str) -> None:
     expected = workload(native_engine(model, 64, "portable", num_threads=1))
     for isa in ISAS:
         for num_threads, page_size in ((1, 7), (2, 16), (4, 1)):
             engine = native_engine(model, page_size, isa, num_threads=num_threads)
             assert_same_bits(workload(engine), expected)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("model", [*MODELS, *(f"kept {name}" for name in KEPT)])
+def test_random_trees_chunks_and_shared_pages(model: str, isa: str) -> None:
+    """Prompts in chunks, prefixes forked, trees of random shape: each row as if alone."""
+    rng = np.random.default_rng(7)
+    prompt = random_tokens(50, 67)
+    alone = native_engine(model, 64, isa, num_threads=1)
+    start = opened(alone, prompt, chunk=1)
+    for num_threads, page_size, chunk in ((1, 64, 67), (2, 5, 7), (4, 16, 64), (2, 3, 1)):
+        engine = native_engine(model, page_size, isa, num_threads=num_threads)
+        trunk = opened(engine, prompt, chunk)
+        sequences = [engine.fork(trunk) for _ in range(3)]
+        shapes = []
+        for _ in sequences:
+            num_rows = int(rng.integers(2, 22))
+            parents = [-1, *(int(rng.integers(-1, row)) for row in range(1, num_rows))]
+            shapes.append(([int(t) for t in rng.integers(0, 97, num_rows)], parents))
+        trees = [tree(s, *shape) for s, shape in zip(sequences, shapes, strict=True)]
+        output = engine.forward(Batch(tuple(trees)))
+        for (tokens, parents), logits in zip(shapes, output.logits, strict=True):
+            leaf = int(rng.choice(sorted(set(range(len(tokens))) - set(parents))))
+            path = path_to(parents, leaf)
+            expected = append(alone, alone.fork(start), [tokens[row] for row in path], chunk=1)
+            assert np.array_equal(logits[path], expected)
 
 
 def test_a_float32_cache() -> None:

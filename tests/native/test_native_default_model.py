@@ -10,7 +10,7 @@ from oneglance.checkpoints.base import Checkpoint
 from oneglance.checkpoints.catalog import resolve
 from oneglance.checkpoints.load import load_checkpoint
 from oneglance.config import EngineConfig
-from oneglance.engine.base import Batch
+from oneglance.engine.base import Batch, TreeRows
 from oneglance.engine.native.engine import NativeEngine
 from oneglance.engine.reference import ReferenceEngine
 from oneglance.types import Float32Array
@@ -80,6 +80,65 @@ def test_a_tree_its_commit_and_a_shared_prefix(
     engine.commit(branch, [0, 1])
     assert np.array_equal(append(engine, trunk, tokens[75:]), single_rows[75:])
     assert np.array_equal(append(engine, branch, tokens[72:], chunk=5), single_rows[72:])
+
+
+@pytest.mark.parametrize("num_rows", [2, 3, 5, 8, 17, 33, 64])
+def test_rows_of_a_chain_in_flight(
+    engine: NativeEngine, tokens: list[int], single_rows: Float32Array, num_rows: int
+) -> None:
+    sequence = opened(engine, tokens[:20])
+    rows = TreeRows.chain(sequence, tokens[20 : 20 + num_rows])
+    logits = engine.forward(Batch((rows,))).logits[0]
+    assert np.array_equal(logits, single_rows[20 : 20 + num_rows])
+    engine.close(sequence)
+
+
+@pytest.mark.parametrize("num_sequences", [2, 7, 64])
+def test_one_row_each_of_many_sequences(
+    engine: NativeEngine, tokens: list[int], single_rows: Float32Array, num_sequences: int
+) -> None:
+    trunk = opened(engine, tokens[:64])
+    lengths = [(5 * index) % 64 for index in range(num_sequences)]
+    sequences = [engine.fork(trunk) for _ in lengths]
+    for sequence, length in zip(sequences, lengths, strict=True):
+        engine.truncate(sequence, length)
+    rows = [TreeRows.chain(s, [tokens[at]]) for s, at in zip(sequences, lengths, strict=True)]
+    output = engine.forward(Batch(tuple(rows)))
+    for length, logits in zip(lengths, output.logits, strict=True):
+        assert np.array_equal(logits[0], single_rows[length])
+    for sequence in (trunk, *sequences):
+        engine.close(sequence)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_trees_of_random_shape(
+    engine: NativeEngine, tokens: list[int], single_rows: Float32Array, seed: int
+) -> None:
+    """The text's own tokens lie along a random path of a random tree; the rest leads astray."""
+    rng = np.random.default_rng(seed)
+    num_rows, start = int(rng.integers(8, 49)), int(rng.integers(1, 50))
+    parents = [-1, *(int(rng.integers(max(-1, row - 4), row)) for row in range(1, num_rows))]
+    path = max((path_to(parents, row) for row in range(num_rows)), key=len)
+    drafted = [int(token) for token in rng.integers(0, 49_152, num_rows)]
+    for depth, row in enumerate(path):
+        drafted[row] = tokens[start + depth]
+    sequence = opened(engine, tokens[:start], chunk=int(rng.integers(1, 20)))
+    logits = engine.forward(Batch((tree(sequence, drafted, parents),))).logits[0]
+    assert len(path) >= 4
+    assert np.array_equal(logits[path], single_rows[start : start + len(path)])
+    engine.close(sequence)
+
+
+def test_the_best_tokens_are_those_of_the_sorted_rows(
+    engine: NativeEngine, tokens: list[int], single_rows: Float32Array
+) -> None:
+    sequence = engine.open()
+    batch = Batch((TreeRows.chain(sequence, tokens[:50]),), num_top=5, top_vocab_size=49_000)
+    (top,) = engine.forward(batch).top
+    order = np.argsort(-single_rows[:50, :49_000], axis=1, kind="stable")[:, :5]
+    assert np.array_equal(top.ids, order)
+    assert np.array_equal(top.logits, np.take_along_axis(single_rows[:50], order, axis=1))
+    engine.close(sequence)
 
 
 @pytest.mark.parametrize("isa", _native.available_isas())

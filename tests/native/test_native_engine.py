@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oneglance.checkpoints.base import ModelWeights, Tensor
-from oneglance.config import EngineConfig
+from oneglance.config import EngineConfig, WeightsForm
 from oneglance.engine import reference
 from oneglance.engine.arithmetic import project
 from oneglance.engine.base import Batch, TreeRows
@@ -18,8 +18,8 @@ from oneglance.engine.reference import ReferenceEngine
 from oneglance.errors import CapacityError, CheckpointError, ParameterError, UnsupportedError
 from oneglance.types import Float32Array
 from tests.engine.passes import append, opened, random_tokens, scratch
-from tests.engine.random_models import random_model
-from tests.native.models import MODELS, native_engine, native_model
+from tests.engine.random_models import FLAVOURS, random_model
+from tests.native.models import KEPT, MODELS, QUANTIZED, SHAPE, native_engine, native_model
 
 TOKENS = random_tokens(0, 100)
 WIDE_CACHE = EngineConfig(kv_dtype="f32")
@@ -39,9 +39,6 @@ def lossless(model: str) -> tuple[NativeEngine, ReferenceEngine]:
     """Both engines with the very same weights; floats in the file would be quantised by one."""
     config, weights = native_model(model)
     return NativeEngine(config, weights, WIDE_CACHE), ReferenceEngine(config, weights)
-
-
-QUANTIZED = [name for name, (quantization, _) in MODELS.items() if quantization.startswith("Q")]
 
 
 @pytest.mark.parametrize("model", QUANTIZED)
@@ -79,6 +76,42 @@ def test_logits_are_close_to_the_reference_engine(model: str) -> None:
     assert logits.dtype == np.float32
     error = logits - expected
     assert np.sqrt(np.mean(error**2)) < 0.08 * expected.std()
+
+
+@pytest.mark.parametrize("weights", ["f32", "bf16"])
+@pytest.mark.parametrize("flavour", MODELS)
+def test_kept_floats_are_the_reference_engines_model(flavour: str, weights: WeightsForm) -> None:
+    # With a float32 cache nothing is left but the order of float sums. Both round to bf16.
+    shape = {**FLAVOURS.get(flavour, {}), **SHAPE, **MODELS[flavour][1]}
+    model = random_model(17, **shape)
+    logits, expected = (
+        append(engine, engine.open(), TOKENS, chunk=33)
+        for engine in (
+            NativeEngine(*model, EngineConfig(kv_dtype="f32", weights=weights)),
+            ReferenceEngine(*model, EngineConfig(weights=weights)),
+        )
+    )
+    assert np.abs(logits - expected).max() < 1e-4 * np.abs(expected).max()
+
+
+def test_rounding_to_bf16_has_an_effect_in_both_engines() -> None:
+    # Guards the test above: engines that ignore it would agree too.
+    model = random_model(17, **SHAPE)
+    for kind in (NativeEngine, ReferenceEngine):
+        exact, rounded = (
+            scratch(kind(*model, EngineConfig(weights=form, kv_dtype="f32")), TOKENS[:9])
+            for form in ("f32", "bf16")
+        )
+        difference = np.abs(exact - rounded).max() / np.abs(exact).max()
+        assert 1e-3 < difference < 5e-2
+
+
+@pytest.mark.parametrize("model", KEPT)
+def test_packed_floats_take_their_bytes(model: str) -> None:
+    auto, bf16, f32 = (
+        native_engine(model, weights=form).weight_bytes for form in ("auto", "bf16", "f32")
+    )
+    assert auto < bf16 < f32 <= 2 * bf16
 
 
 def test_hidden_layers_and_early_exit(monkeypatch: pytest.MonkeyPatch) -> None:

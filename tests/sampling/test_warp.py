@@ -10,9 +10,10 @@ import pytest
 
 from oneglance.config import LogitsProcessor, SamplingParams
 from oneglance.errors import ParameterError
+from oneglance.sampling.adjust import adjusted
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.softmax import log_normalizer, softmax
-from oneglance.sampling.warp import warp
+from oneglance.sampling.warp import greedy_token, warp
 from oneglance.types import Float64Array
 
 INF = math.inf
@@ -292,3 +293,29 @@ def test_input_is_not_modified() -> None:
 def test_softmax_of_extreme_logits() -> None:
     np.testing.assert_array_equal(softmax(np.array([1e300, -1e300, -INF])), [1.0, 0.0, 0.0])
     assert log_normalizer(np.array([1000.0, 1000.0])) == pytest.approx(1000 + math.log(2))
+
+
+def test_a_row_that_nothing_changes_is_not_copied() -> None:
+    row = np.array([0.0, 3.0, 1.0], dtype=np.float32)
+    for options, is_copied in (
+        ({"min_tokens": 0}, False),
+        ({"min_tokens": 1}, True),
+        ({"min_tokens": 1, "ignore_eos": True}, False),
+        ({"banned_tokens": (0,)}, True),
+        ({"logit_bias": {0: 1.0}}, True),
+        ({"repetition_penalty": 1.5}, True),
+        ({"presence_penalty": 0.5}, True),
+        ({"frequency_penalty": 0.5}, True),
+        ({"logits_processors": (lambda _ids, scores: scores,)}, True),
+    ):
+        params = SamplingParams(**options)
+        scores, token = adjusted(row, params, EMPTY, (), eos_ids={2})
+        assert (scores is not row) is is_copied
+        assert token == greedy_token(row, params, EMPTY, eos_ids={2}) == 1
+
+
+@pytest.mark.parametrize("bad", [math.nan, INF])
+def test_numbers_without_meaning_are_refused_in_a_row_that_is_not_copied(bad: float) -> None:
+    row = np.array([0.0, bad, -INF], dtype=np.float32)
+    with pytest.raises(ParameterError, match=f"logit of token 1 at position 0 is {bad}"):
+        greedy_token(row, SamplingParams(), EMPTY, eos_ids=())

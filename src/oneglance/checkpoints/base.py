@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from oneglance.config import ModelConfig
 from oneglance.types import Float32Array
 
+FLOAT_TYPES = ("F32", "F16", "BF16")
+"""Types whose values are numbers as they are; all others are quantised."""
+
 
 @dataclass(frozen=True)
 class Tensor:

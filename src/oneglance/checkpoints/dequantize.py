@@ -6,7 +6,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from gguf import quants
 from numpy.typing import NDArray
 
 from oneglance.checkpoints.base import Tensor
@@ -49,6 +48,8 @@ def _values(rows: NDArray[np.generic], quantization: str) -> Float32Array:
         return rows.astype(np.float32)
     if quantization == "BF16":
         return (rows.astype(np.uint32) << 16).view(np.float32)
+    from gguf import quants  # slow to import, and not needed to run packed weights
+
     # `quants.dequantize` would go through 16 rows at a time, too few to be fast.
     kind = getattr(quants, quantization)
     kind.init_grid()

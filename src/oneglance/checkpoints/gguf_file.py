@@ -18,15 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gguf.constants import (
-    GGML_QUANT_SIZES,
-    GGUF_DEFAULT_ALIGNMENT,
-    GGMLQuantizationType,
-    GGUFValueType,
-)
 from numpy.typing import NDArray
 
 from oneglance.checkpoints.base import Tensor
+from oneglance.checkpoints.ggml_types import (
+    ARRAY,
+    DEFAULT_ALIGNMENT,
+    SCALAR_FORMATS,
+    STRING,
+    TENSOR_TYPES,
+    TensorType,
+)
 from oneglance.errors import CheckpointError
 
 MAGIC = b"GGUF"
@@ -39,20 +41,6 @@ MIN_TENSOR_BYTES = 32
 
 UNREADABLE_TYPES = frozenset({"F64", "I8", "I16", "I32", "I64", "Q8_1", "Q8_K", "Q1_0"})
 """Types that no weight of a supported model has, or that `gguf` cannot dequantise."""
-
-SCALAR_FORMATS = {
-    GGUFValueType.UINT8: "<B",
-    GGUFValueType.INT8: "<b",
-    GGUFValueType.UINT16: "<H",
-    GGUFValueType.INT16: "<h",
-    GGUFValueType.UINT32: "<I",
-    GGUFValueType.INT32: "<i",
-    GGUFValueType.FLOAT32: "<f",
-    GGUFValueType.BOOL: "<?",
-    GGUFValueType.UINT64: "<Q",
-    GGUFValueType.INT64: "<q",
-    GGUFValueType.FLOAT64: "<d",
-}
 
 
 @dataclass(frozen=True)
@@ -74,7 +62,7 @@ class GgufFile:
 class _TensorInfo:
     name: str
     shape: tuple[int, ...]
-    kind: GGMLQuantizationType
+    kind: TensorType
     offset: int
 
 
@@ -124,7 +112,7 @@ def read_gguf(path: Path) -> GgufFile:
     num_tensors, num_entries = _read_counts(cursor)
     metadata = _read_metadata(cursor, num_entries)
     infos = _read_tensor_infos(cursor, num_tensors)
-    alignment = metadata.get("general.alignment", GGUF_DEFAULT_ALIGNMENT)
+    alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
     is_power_of_two = isinstance(alignment, int) and alignment > 0 and not alignment & alignment - 1
     if not is_power_of_two:
         raise cursor.fail(f"general.alignment {alignment!r} is not a power of two")
@@ -180,25 +168,20 @@ def _read_metadata(cursor: _Cursor, num_entries: int) -> dict[str, Any]:
         if key in metadata:
             raise cursor.fail(f"the key {key!r} occurs twice")
         kind = _value_type(cursor, key)
-        metadata[key] = (
-            _read_array(cursor, key)
-            if kind is GGUFValueType.ARRAY
-            else _reader(cursor, kind, key)()
-        )
+        metadata[key] = _read_array(cursor, key) if kind == ARRAY else _reader(cursor, kind, key)()
     return metadata
 
 
-def _value_type(cursor: _Cursor, key: str) -> GGUFValueType:
+def _value_type(cursor: _Cursor, key: str) -> int:
     code = cursor.scalar("<I", f"the type of {key!r}")
-    try:
-        return GGUFValueType(code)
-    except ValueError as error:
-        raise cursor.fail(f"{key!r} has the unknown type {code}") from error
+    if code not in SCALAR_FORMATS and code not in (STRING, ARRAY):
+        raise cursor.fail(f"{key!r} has the unknown type {code}")
+    return int(code)
 
 
-def _reader(cursor: _Cursor, kind: GGUFValueType, key: str) -> Callable[[], Any]:
+def _reader(cursor: _Cursor, kind: int, key: str) -> Callable[[], Any]:
     what = f"the value of {key!r}"
-    if kind is GGUFValueType.STRING:
+    if kind == STRING:
         return lambda: cursor.string(what)
     layout = SCALAR_FORMATS[kind]
     return lambda: cursor.scalar(layout, what)
@@ -208,9 +191,9 @@ def _read_array(cursor: _Cursor, key: str) -> list[Any]:
     what = f"the array {key!r}"
     kind = _value_type(cursor, key)
     length = cursor.scalar("<Q", what)
-    if kind is GGUFValueType.ARRAY:
+    if kind == ARRAY:
         raise cursor.fail(f"{what} is nested, which no supported model uses,")
-    if kind is GGUFValueType.STRING:
+    if kind == STRING:
         return _read_strings(cursor, length, what)
     dtype = np.dtype(SCALAR_FORMATS[kind])
     start = cursor.skip(length * dtype.itemsize, what)
@@ -250,12 +233,10 @@ def _read_tensor_infos(cursor: _Cursor, num_tensors: int) -> dict[str, _TensorIn
             raise cursor.fail(f"tensor {name!r} has {num_dimensions} dimensions")
         sizes = [cursor.scalar("<Q", f"the shape of {name!r}") for _ in range(num_dimensions)]
         code = cursor.scalar("<I", f"the type of {name!r}")
-        try:
-            kind = GGMLQuantizationType(code)
-        except ValueError as error:
-            raise cursor.fail(f"tensor {name!r} has the unknown type {code}") from error
+        if code not in TENSOR_TYPES:
+            raise cursor.fail(f"tensor {name!r} has the unknown type {code}")
         offset = cursor.scalar("<Q", f"the offset of {name!r}")
-        infos[name] = _TensorInfo(name, tuple(sizes[::-1]), kind, offset)
+        infos[name] = _TensorInfo(name, tuple(sizes[::-1]), TENSOR_TYPES[code], offset)
     return infos
 
 
@@ -272,7 +253,7 @@ def _view_tensor(cursor: _Cursor, info: _TensorInfo, data_start: int) -> Tensor:
             f"{path}: tensor {name!r} has the type {kind.name}, which is not supported for it. "
             "Convert the model to another type, Q4_K_M say."
         )
-    block_size, block_bytes = GGML_QUANT_SIZES[kind]
+    _, block_size, block_bytes = kind
     columns = info.shape[-1]
     if columns % block_size:
         raise CheckpointError(

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from oneglance.cli.render import TraceRenderer, harmless, is_coloured, legend, summary_line
+from oneglance.cli.render import (
+    TraceRenderer,
+    engine_text,
+    harmless,
+    is_coloured,
+    legend,
+    summary_line,
+)
 
 if TYPE_CHECKING:
     from oneglance.checkpoints.base import Tokenizer
@@ -26,11 +33,12 @@ def load_model(options: Options) -> LLM:
         OneglanceError: the model or drafter is unknown, cannot be fetched or cannot be read.
     """
     length = options.draft_length()
+    engine = options.engine_config()
     from oneglance.cli.progress import progress_bar
     from oneglance.llm import load
 
     with progress_bar(Console(stderr=True)) as report:
-        return load(options.model, drafter=options.drafter, k=length, progress=report)
+        return load(options.model, options.drafter, length, engine, report)
 
 
 @dataclass
@@ -109,7 +117,10 @@ def print_note(text: str) -> None:
 def show_summary(completion: Completion, max_tokens: int | None) -> None:
     """Puts the figures of an answer on stderr, where that is a terminal."""
     if sys.stderr.isatty():
-        print_note(summary_line(completion.stats) + ending(completion, max_tokens))
+        print_note(
+            f"{summary_line(completion.stats)} · {engine_text(completion.engine)}"
+            f"{ending(completion, max_tokens)}"
+        )
 
 
 def ending(completion: Completion, max_tokens: int | None) -> str:

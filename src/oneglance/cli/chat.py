@@ -22,6 +22,7 @@ def chat(options: Options) -> None:
     """Talk with a model; /help lists the commands. Piped lines are messages too."""
     from oneglance.cli.answer import load_model
     from oneglance.cli.conversation import Conversation
+    from oneglance.cli.render import engine_text
 
     params = options.sampling_params()
     system = None if options.system is None else check_text("--system", options.system)
@@ -32,7 +33,10 @@ def chat(options: Options) -> None:
         if is_interactive:
             with suppress(ImportError):
                 import readline  # noqa: F401  # gives input() a history and line editing
-            print(f"{options.model}, drafter {llm.drafter_name}. /help lists the commands.")
+            engine = engine_text(llm.engine.info)
+            print(
+                f"{options.model}, drafter {llm.drafter_name}, {engine}. /help lists the commands."
+            )
         Chat(llm, conversation, params, is_interactive).run()
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oneglance.cli.options import Options
+from oneglance.cli.options import EngineOption, Options, ThreadsOption, WeightsOption
 from oneglance.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from oneglance.completion import Completion
     from oneglance.llm import LLM
+    from oneglance.types import EngineInfo
 
 SHORT_PROMPT = "Name the capital of France."
 COPY_PROMPT = """\
@@ -121,26 +122,30 @@ def demo(
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write what was measured to FILE."),
     ] = None,
+    engine: EngineOption = "auto",
+    weights: WeightsOption = "auto",
+    threads: ThreadsOption = None,
 ) -> None:
     """Answer three prompts without and with drafting, and compare texts and speeds."""
     from rich.console import Console
 
     from oneglance.cli.answer import print_line
-    from oneglance.cli.render import is_coloured, legend
+    from oneglance.cli.render import engine_text, is_coloured, legend
 
     if json_path is not None and (json_path.is_dir() or not json_path.parent.is_dir()):
         raise ParameterError(
             f"--json {str(json_path)!r} cannot be written; name a file in a folder that exists."
         )
     console = Console()
-    options = Options()
+    options = Options(engine=engine, weights=weights, threads=threads)
     with _load(options) as llm:
         llm.generate(SHORT_PROMPT, drafter="none", max_tokens=1)  # touches every weight once
-        print_line(console, f"{options.model}, drafter {llm.drafter_name}, greedy\n")
+        ran = engine_text(llm.engine.info)
+        print_line(console, f"{options.model}, drafter {llm.drafter_name}, greedy, {ran}\n")
         print_line(console, legend(is_coloured(console)))
         comparisons = [_show(llm, console, prompt, limit, rounds) for prompt, limit in PROMPTS]
     if json_path is not None:
-        _write(json_path, options, rounds, comparisons)
+        _write(json_path, options, rounds, llm.engine.info, comparisons)
     if not all(comparison.is_identical for comparison in comparisons):
         raise typer.Exit(1)
 
@@ -150,10 +155,9 @@ def _load(options: Options) -> LLM:
     from rich.console import Console
 
     from oneglance.cli.progress import progress_bar
-    from oneglance.config import EngineConfig
     from oneglance.llm import load
 
-    config = EngineConfig(kept_prefixes=0)
+    config = replace(options.engine_config(), kept_prefixes=0)
     with progress_bar(Console(stderr=True)) as report:
         return load(options.model, options.drafter, options.draft_length(), config, report)
 
@@ -217,13 +221,17 @@ def comparison_table(comparison: Comparison) -> Table:
     return table
 
 
-def _write(path: Path, options: Options, rounds: int, comparisons: list[Comparison]) -> None:
+def _write(
+    path: Path, options: Options, rounds: int, engine: EngineInfo, comparisons: list[Comparison]
+) -> None:
     from oneglance.cli.provenance import provenance
 
     command = ["oneglance", "demo", "--rounds", str(rounds), "--json", str(path)]
+    command += options.engine_arguments()
     report = {
         **provenance(shlex.join(command)),
         "model": options.model,
+        "engine": engine.to_dict(),
         "drafter": options.drafter,
         "k": options.k,
         "answers": [

@@ -6,14 +6,14 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_type_hints
 
 import typer
 
 from oneglance.errors import ParameterError
 
 if TYPE_CHECKING:
-    from oneglance.config import SamplingParams
+    from oneglance.config import EngineConfig, EngineKind, SamplingParams, WeightsForm
 
 
 def _real(text: str | float) -> float:
@@ -45,6 +45,20 @@ def _count(help_text: str, *names: str) -> Any:
 
 def _switch(help_text: str, name: str) -> Any:
     return typer.Option(name, help=help_text)
+
+
+EngineOption = Annotated[
+    str, _text("What runs the model.", "--engine", metavar="auto|native|reference")
+]
+WeightsOption = Annotated[
+    str,
+    _text(
+        "Keep the file's float weights as bf16 or f32; auto makes them 8 bits.",
+        "--weights",
+        metavar="auto|bf16|f32",
+    ),
+]
+ThreadsOption = Annotated[int | None, _count("Threads of the native engine.", "--threads")]
 
 
 @dataclass(frozen=True)
@@ -95,6 +109,9 @@ class Options:
         False
     )
     system: Annotated[str | None, _text("System message of the conversation.")] = None
+    engine: EngineOption = "auto"
+    weights: WeightsOption = "auto"
+    threads: ThreadsOption = None
     trace: Annotated[
         bool, _switch("Show each pass: tokens kept, rejected, the target's own.", "--trace")
     ] = False
@@ -122,6 +139,44 @@ class Options:
             ignore_eos=self.ignore_eos,
             seed=self.seed,
         )
+
+    def engine_config(self) -> EngineConfig:
+        """Which engine, with how many threads, and what becomes of float weights.
+
+        Raises:
+            ParameterError: an option has a value that it does not take, or that the engine which
+                is asked for cannot honour; the message names it.
+        """
+        from oneglance.config import MAX_THREADS, EngineConfig, EngineKind, WeightsForm
+
+        _check_choice("--engine", self.engine, get_args(EngineKind))
+        _check_choice("--weights", self.weights, get_args(WeightsForm))
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise ParameterError(
+                f"--threads {self.threads} cannot be had; give 1 to {MAX_THREADS}."
+            )
+        if self.engine == "reference" and self.threads not in (None, 1):
+            raise ParameterError(
+                f"--threads {self.threads} cannot be had with --engine reference, which has one "
+                "thread; drop one of the two."
+            )
+        return EngineConfig(
+            kind=cast("EngineKind", self.engine),
+            num_threads=self.threads,
+            weights=cast("WeightsForm", self.weights),
+        )
+
+    def engine_arguments(self) -> list[str]:
+        """The words of a command line that ask for this engine; none for what is the default."""
+        names = ("engine", "weights", "threads")
+        given = [(name, getattr(self, name)) for name in names]
+        defaults = {item.name: item.default for item in dataclasses.fields(self)}
+        return [
+            word
+            for name, value in given
+            if value != defaults[name]
+            for word in (f"--{name}", str(value))
+        ]
 
     def draft_length(self) -> int | Literal["auto"]:
         """The value of `-k`; see `parse_draft_length`."""
@@ -181,6 +236,12 @@ def _default_of(item: dataclasses.Field[Any]) -> Any:
     if item.default_factory is not dataclasses.MISSING:
         return item.default_factory()
     return item.default
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        known = f"{', '.join(choices[:-1])} or {choices[-1]}"
+        raise ParameterError(f"{name} {value!r} is not known; choose {known}.")
 
 
 def parse_draft_length(text: str) -> int | Literal["auto"]:

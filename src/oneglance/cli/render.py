@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from oneglance.checkpoints.base import Tokenizer
-from oneglance.types import ROOT, PassTrace, SpeculationStats
+from oneglance.types import ROOT, EngineInfo, PassTrace, SpeculationStats
 
 SegmentKind = Literal["kept", "rejected", "own", "unused"]
 """What became of a token: drafted and delivered; drafted and rejected; the target's own; drafted,
@@ -249,6 +249,15 @@ def summary_line(stats: SpeculationStats) -> str:
         f"{tokens_per_second(stats.delivered, seconds):.1f} tok/s",
     ]
     return " · ".join(parts)
+
+
+def engine_text(engine: EngineInfo) -> str:
+    """What ran the model, as in "native engine (avx2, 2 threads)"."""
+    parts = [engine.isa] if engine.isa else []
+    parts.append(_count(engine.num_threads, "thread"))
+    if engine.weights != "auto":
+        parts.append(f"{engine.weights} weights")
+    return f"{engine.kind} engine ({', '.join(parts)})"
 
 
 def rate_text(stats: SpeculationStats) -> str:

@@ -97,12 +97,11 @@ class DecodingSequence:
 
     def rows(self, proposal: Proposal) -> TreeRows:
         """The tree to evaluate: the last decided token, and the proposal hanging off it."""
-        return TreeRows(
-            sequence=self.handle,
-            tokens=np.concatenate([[self._last_token], proposal.tokens]).astype(np.int64),
-            parents=np.concatenate([[ROOT], proposal.parents + 1]).astype(np.int64),
-            wants_logits=np.ones(len(proposal) + 1, dtype=np.bool_),
-        )
+        num_rows = len(proposal) + 1
+        tokens, parents = np.empty(num_rows, np.int64), np.empty(num_rows, np.int64)
+        tokens[0], tokens[1:] = self._last_token, proposal.tokens
+        parents[0], parents[1:] = ROOT, proposal.parents + 1
+        return TreeRows(self.handle, tokens, parents, np.ones(num_rows, dtype=np.bool_))
 
     def law(self, logits: np.ndarray[Any, np.dtype[np.float32]], proposal: Proposal) -> WarpedLaw:
         """The target's law after each node, from the rows [N + 1, V] that the pass returned."""
@@ -186,8 +185,8 @@ def _trace(proposal: Proposal, acceptance: Acceptance, num_delivered: int) -> Pa
     num_path = min(num_delivered, len(acceptance.path))
     return PassTrace(
         drafter=proposal.drafter,
-        draft_tokens=tuple(int(token) for token in proposal.tokens),
-        parents=tuple(int(parent) for parent in proposal.parents),
+        draft_tokens=tuple(proposal.tokens.tolist()),
+        parents=tuple(proposal.parents.tolist()),
         accepted=acceptance.path[:num_path],
         next_token=acceptance.next_token if num_delivered > len(acceptance.path) else None,
         kind=acceptance.kind,

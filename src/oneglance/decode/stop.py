@@ -69,6 +69,7 @@ class StopTracker:
         self._buffer = b""
         self._ends: list[int] = []  # for each kept token, where its bytes end in the buffer
         self._released_bytes = 0
+        self._num_released = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     @property
@@ -126,11 +127,13 @@ class StopTracker:
         if self.ending is not None:
             return text, len(self._ends)
         # A token without bytes that lies where the text now ends may yet fall behind a cut there.
-        starts = [0, *self._ends[:-1]]
-        return text, sum(
-            token_end <= end and start < end
-            for start, token_end in zip(starts, self._ends, strict=False)
-        )
+        while self._num_released < len(self._ends):
+            index = self._num_released
+            start = self._ends[index - 1] if index > 0 else 0
+            if self._ends[index] > end or start >= end:
+                break
+            self._num_released += 1
+        return text, self._num_released
 
     def _find_stop(self, start: int) -> tuple[int, str] | None:
         """Earliest stop string that the bytes from `start` on complete, with its position."""

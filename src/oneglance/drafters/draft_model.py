@@ -15,14 +15,13 @@ import numpy as np
 
 from oneglance.config import EngineConfig
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
-from oneglance.engine.base import Batch, Engine, SequenceId, TreeRows
+from oneglance.engine.base import Batch, Engine, SequenceId, TopTokens, TreeRows
 from oneglance.engine.prefill import prefill
 from oneglance.engine.prefix import PrefixStore
 from oneglance.errors import DeadEndError
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise
-from oneglance.sampling.softmax import softmax
-from oneglance.sampling.warp import warp
+from oneglance.sampling.warp import greedy_token, log_law
 from oneglance.types import Float32Array, Float64Array, Proposal
 
 
@@ -90,10 +89,8 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
         """Drafts a chain per request, fewer tokens where the draft's own context ends."""
         drafts = [self._begin(request) for request in requests]
         while active := [draft for draft in drafts if len(draft.tokens) < draft.limit]:
-            rows = [self._rows(draft) for draft in active]
-            output = self._engine.forward(Batch(tuple(rows)))
-            for draft, logits in zip(active, output.logits, strict=True):
-                self._extend(draft, logits[0])
+            for draft, token in zip(active, self._next_tokens(active), strict=True):
+                self._extend(draft, token)
         return [
             Proposal.chain(draft.tokens, draft.laws if draft.laws else None, self.name)
             for draft in drafts
@@ -132,35 +129,77 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
             session.cached.extend(pending[:-1])
         return _Draft(session, limit, pending[-1:])
 
-    def _rows(self, draft: _Draft) -> TreeRows:
-        return TreeRows.chain(draft.session.sequence, draft.pending)
+    def _next_tokens(self, drafts: Sequence[_Draft]) -> list[int | None]:
+        """Evaluates and keeps the pending rows; None where no token may follow."""
+        trees = tuple(TreeRows.chain(draft.session.sequence, draft.pending) for draft in drafts)
+        has_argmax = all(_takes_argmax(draft) for draft in drafts)
+        if has_argmax:
+            known = min(self._vocab_size, self._engine.config.vocab_size)
+            output = self._engine.forward(Batch(trees, num_top=1, top_vocab_size=known))
+        else:
+            output = self._engine.forward(Batch(trees))
+        for draft in drafts:
+            self._engine.commit(draft.session.sequence, range(len(draft.pending)))
+            draft.session.cached.extend(draft.pending)
+        if has_argmax:
+            return [self._best(*pair) for pair in zip(drafts, output.top, strict=True)]
+        return [
+            _choose(draft, _fit(logits[0], self._vocab_size))
+            for draft, logits in zip(drafts, output.logits, strict=True)
+        ]
 
-    def _extend(self, draft: _Draft, logits: Float32Array) -> None:
-        """Keeps the row just evaluated and chooses the next draft token from it."""
-        session = draft.session
-        self._engine.commit(session.sequence, range(len(draft.pending)))
-        session.cached.extend(draft.pending)
-        context = session.context
-        row = _fit(logits, self._vocab_size)
-        try:
-            warped = warp(
-                row, context.params, session.history, draft.tokens, eos_ids=context.eos_ids
-            )
-        except DeadEndError:  # the draft led where nothing is allowed; the target need not go there
+    def _best(self, draft: _Draft, top: TopTokens) -> int | None:
+        token, logit = int(top.ids[0, 0]), top.logits[0, 0]
+        if np.isfinite(logit):
+            return token
+        # Broken logits, or none that is allowed: the law says which, and refuses them by name.
+        row = np.full(self._vocab_size, -np.inf, dtype=np.float32)
+        row[token] = logit
+        return _choose(draft, row)
+
+    def _extend(self, draft: _Draft, token: int | None) -> None:
+        if token is None:
             draft.limit = len(draft.tokens)
             return
-        if context.params.is_greedy:
-            token = int(np.argmax(warped))
-        elif isinstance(context.noise, KeyedNoise):
-            token = context.noise.sample(warped, session.history.num_output + len(draft.tokens))
-        else:
-            law = softmax(warped)
-            token = context.noise.draw(law)
-            draft.laws.append(law)
         draft.tokens.append(token)
         draft.pending = [token]
-        if token in context.eos_ids:
+        if token in draft.session.context.eos_ids:
             draft.limit = len(draft.tokens)
+
+
+def _takes_argmax(draft: _Draft) -> bool:
+    """Whether the next token is the argmax of the model's own logits."""
+    context = draft.session.context
+    params = context.params
+    is_end_allowed = (
+        not context.eos_ids or params.ignore_eos or _position(draft) >= params.min_tokens
+    )
+    return params.is_greedy and params.keeps_logits and is_end_allowed
+
+
+def _position(draft: _Draft) -> int:
+    return draft.session.history.num_output + len(draft.tokens)
+
+
+def _choose(draft: _Draft, row: Float32Array) -> int | None:
+    """The next draft token from a row of logits [V]; a sampled one notes its law.
+
+    Returns:
+        None where the draft led where nothing is allowed; the target need not go there.
+    """
+    context, history = draft.session.context, draft.session.history
+    params, noise = context.params, context.noise
+    try:
+        if params.is_greedy:
+            return greedy_token(row, params, history, draft.tokens, eos_ids=context.eos_ids)
+        law = log_law(row, params, history, draft.tokens, eos_ids=context.eos_ids)
+    except DeadEndError:
+        return None
+    if isinstance(noise, KeyedNoise):
+        return noise.sample_from(law, _position(draft))
+    probs = law.probs()
+    draft.laws.append(probs)
+    return noise.draw(probs)
 
 
 def _fit(logits: Float32Array, vocab_size: int) -> Float32Array:

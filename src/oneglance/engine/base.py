@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from oneglance.config import ModelConfig
-from oneglance.types import ROOT, BoolArray, Float32Array, IntArray
+from oneglance.types import ROOT, BoolArray, EngineInfo, Float32Array, IntArray
 
 SequenceId = int
 
@@ -71,16 +71,39 @@ class Batch:
             residual stream that enters layer i, num_layers is the final normalised state.
         num_layers: evaluate only the first so many layers, then the final norm and head (early
             exit); None: all.
+        num_top: return only the so many best tokens of each row that wants logits, and no row of
+            all logits; None: all logits. At least 1; more than there are tokens means all of them.
+        top_vocab_size: with `num_top`, only ids below this are chosen from; None: every row of
+            the model's matrix. Rows beyond the vocabulary are padding, whose logits mean nothing.
     """
 
     trees: tuple[TreeRows, ...]
     hidden_layers: tuple[int, ...] = ()
     num_layers: int | None = None
+    num_top: int | None = None
+    top_vocab_size: int | None = None
 
     def __post_init__(self) -> None:
-        """Checks that no sequence occurs twice."""
+        """Checks that no sequence occurs twice, and that no part of the request is idle."""
         sequences = [tree.sequence for tree in self.trees]
         assert len(set(sequences)) == len(sequences), "a sequence occurs twice in one pass"
+        assert self.top_vocab_size is None or self.num_top is not None, "a limit to nothing"
+
+
+@dataclass(frozen=True)
+class TopTokens:
+    """The best tokens of some rows, best first.
+
+    Equal logits are ordered by id, the lowest first. A NaN comes before every number, as for
+    `np.argmax`: a row that is broken anywhere shows it in its first place.
+
+    Attributes:
+        ids: [rows, k] token ids.
+        logits: [rows, k] float32, the bits that the row of all logits would have.
+    """
+
+    ids: IntArray
+    logits: Float32Array
 
 
 @dataclass(frozen=True)
@@ -88,12 +111,16 @@ class PassOutput:
     """What a pass returns, one entry per tree of the batch.
 
     Attributes:
-        logits: for each tree, [number of its rows with wants_logits, V] float32, in row order.
+        logits: for each tree, [number of its rows with wants_logits, V] float32, in row order;
+            empty where the batch asked for the best tokens only.
         hidden: for each wanted layer, for each tree, [N, hidden_size] float32.
+        top: for each tree, the best tokens of its rows with wants_logits; empty where the batch
+            asked for all logits.
     """
 
     logits: tuple[Float32Array, ...]
     hidden: Mapping[int, tuple[Float32Array, ...]] = field(default_factory=dict)
+    top: tuple[TopTokens, ...] = ()
 
 
 class Engine(ABC):
@@ -105,6 +132,11 @@ class Engine(ABC):
     """
 
     config: ModelConfig
+
+    @property
+    @abstractmethod
+    def info(self) -> EngineInfo:
+        """Which engine this is, for reports."""
 
     @abstractmethod
     def open(self) -> SequenceId:

@@ -10,7 +10,7 @@ import numpy as np
 from oneglance.config import ModelConfig
 from oneglance.engine.base import Batch, SequenceId, TreeRows
 from oneglance.errors import CapacityError, ParameterError
-from oneglance.types import ROOT, IntArray
+from oneglance.types import ROOT, BoolArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,14 @@ class TreePlan:
 
 
 @dataclass(frozen=True)
+class TopPlan:
+    """How many best tokens a row is to give, 1 <= num_top <= num_ids, of ids below num_ids."""
+
+    num_top: int
+    num_ids: int
+
+
+@dataclass(frozen=True)
 class PassPlan:
     """All trees of a pass, their rows one after another.
 
@@ -55,6 +63,7 @@ class PassPlan:
         positions: [R] absolute positions of all rows.
         num_layers: how many layers to evaluate.
         hidden_layers: whose hidden states to return.
+        top: how many best tokens to return, of the first how many; None: all logits.
     """
 
     trees: tuple[TreePlan, ...]
@@ -62,6 +71,18 @@ class PassPlan:
     positions: IntArray
     num_layers: int
     hidden_layers: tuple[int, ...]
+    top: TopPlan | None
+
+    @property
+    def wanted(self) -> BoolArray:
+        """[R] whether a row's logits are wanted."""
+        return np.concatenate([np.asarray(tree.tree.wants_logits) for tree in self.trees])
+
+    @property
+    def wanted_ends(self) -> IntArray:
+        """For each tree but the last, how many wanted rows it and those before it have."""
+        counts = [int(np.count_nonzero(tree.tree.wants_logits)) for tree in self.trees]
+        return np.cumsum(counts, dtype=np.int64)[:-1]
 
 
 def plan_pass(batch: Batch, config: ModelConfig, length: Callable[[SequenceId], int]) -> PassPlan:
@@ -74,10 +95,12 @@ def plan_pass(batch: Batch, config: ModelConfig, length: Callable[[SequenceId], 
 
     Raises:
         CapacityError: a row lies beyond the context.
-        ParameterError: a token id, a layer or a sequence does not exist.
+        ParameterError: a token id, a layer or a sequence does not exist, or no token can be among
+            the best that are asked for.
     """
     num_layers = config.num_layers if batch.num_layers is None else batch.num_layers
     _check_layers(batch, num_layers, config.num_layers)
+    top = _plan_top(batch, config.vocab_size)
     trees: list[TreePlan] = []
     first_row = 0
     for tree in batch.trees:
@@ -89,6 +112,7 @@ def plan_pass(batch: Batch, config: ModelConfig, length: Callable[[SequenceId], 
         positions=np.concatenate([plan.positions for plan in trees]),
         num_layers=num_layers,
         hidden_layers=batch.hidden_layers,
+        top=top,
     )
 
 
@@ -137,6 +161,20 @@ def _check_tokens(tree: TreeRows, vocab_size: int) -> None:
             f"Token id {int(tree.tokens[outside][0])} does not exist; use ids from 0 to "
             f"{vocab_size - 1}, the model's vocabulary."
         )
+
+
+def _plan_top(batch: Batch, vocab_size: int) -> TopPlan | None:
+    if batch.num_top is None:
+        return None
+    num_ids = vocab_size if batch.top_vocab_size is None else batch.top_vocab_size
+    if not 1 <= num_ids <= vocab_size:
+        raise ParameterError(
+            f"top_vocab_size = {num_ids} cannot be used; it must be 1 to {vocab_size}, the "
+            "model's vocabulary."
+        )
+    if batch.num_top < 1:
+        raise ParameterError(f"num_top = {batch.num_top} cannot be used; it must be at least 1.")
+    return TopPlan(min(batch.num_top, num_ids), num_ids)
 
 
 def _check_layers(batch: Batch, num_layers: int, model_layers: int) -> None:

@@ -19,7 +19,8 @@ from oneglance.engine.float_weights import FloatLayer, dequantize_model
 from oneglance.engine.kv_cache import KVCache
 from oneglance.engine.pass_plan import PassPlan, TreePlan
 from oneglance.engine.rope import RopeTable
-from oneglance.types import Float32Array, ProgressCallback
+from oneglance.engine.top_tokens import top_tokens
+from oneglance.types import EngineInfo, Float32Array, ProgressCallback
 
 
 class ReferenceEngine(CachedEngine):
@@ -37,8 +38,9 @@ class ReferenceEngine(CachedEngine):
         Args:
             config: shape of the model.
             weights: as the file has them.
-            engine_config: size of the cache's pages and how many there may be; what it says
-                of threads and of the cache's type is for the native engine.
+            engine_config: size of the cache's pages and how many there may be, form of weights
+                that are floats in the file; what it says of threads and of the cache's type is for
+                the native engine.
             progress: called with ("load weights", units done, units in all).
 
         Raises:
@@ -46,9 +48,14 @@ class ReferenceEngine(CachedEngine):
         """
         self._cache = KVCache(config, engine_config)
         super().__init__(config, engine_config, self._cache)
-        self._weights = dequantize_model(config, weights, progress)
+        self._weights = dequantize_model(config, weights, engine_config.weights, progress)
         self._rope = RopeTable(config)
         self._blas = ThreadpoolController()
+
+    @property
+    def info(self) -> EngineInfo:
+        """Which engine this is, for reports."""
+        return EngineInfo("reference", weights=self.engine_config.weights)
 
     def _evaluate(self, plan: PassPlan) -> PassOutput:
         # A BLAS with several threads may split a sum between them; with one it cannot.
@@ -70,19 +77,16 @@ class ReferenceEngine(CachedEngine):
         final = rms_norm(stream, self._weights.final_norm, self.config.rms_norm_eps)
         if plan.num_layers in plan.hidden_layers:
             hidden[plan.num_layers] = final
-        return PassOutput(
-            logits=self._logits(plan, final),
-            hidden={
-                layer: tuple(hidden[layer][tree.rows].copy() for tree in plan.trees)
-                for layer in plan.hidden_layers
-            },
-        )
-
-    def _logits(self, plan: PassPlan, final: Float32Array) -> tuple[Float32Array, ...]:
-        wanted = [np.asarray(plan_tree.tree.wants_logits) for plan_tree in plan.trees]
-        logits = project(self._weights.head, final[np.concatenate(wanted)])
-        ends = np.cumsum([int(mask.sum()) for mask in wanted])
-        return tuple(np.split(logits, ends[:-1]))
+        every_hidden = {
+            layer: tuple(hidden[layer][tree.rows].copy() for tree in plan.trees)
+            for layer in plan.hidden_layers
+        }
+        logits = project(self._weights.head, final[plan.wanted])
+        parts = tuple(np.split(logits, plan.wanted_ends))
+        if plan.top is None:
+            return PassOutput(parts, every_hidden)
+        top = tuple(top_tokens(part[:, : plan.top.num_ids], plan.top.num_top) for part in parts)
+        return PassOutput((), every_hidden, top)
 
     def _feed_forward(self, layer: FloatLayer, stream: Float32Array) -> Float32Array:
         normed = rms_norm(stream, layer.post_attention_norm, self.config.rms_norm_eps)

@@ -17,14 +17,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oneglance.config import SamplingParams
-from oneglance.sampling.selection import largest, ranked
-from oneglance.types import Float64Array, IntArray
-
-_HEAD = 64
-"""How many of the most probable tokens are looked at before the others are ruled out."""
+from oneglance.sampling.log_law import LogLaw
+from oneglance.sampling.row_kernels import contiguous, row_kernels
+from oneglance.types import Float64Array
 
 
 class Noise(ABC):
@@ -37,6 +34,10 @@ class Noise(ABC):
     @abstractmethod
     def draw(self, probs: Float64Array) -> int:
         """Draws an index from a law [V]; never one of probability 0."""
+
+    def draw_from(self, law: LogLaw) -> int:
+        """Draws a token from a law given by its scores."""
+        return self.draw(law.probs())
 
 
 class KeyedNoise(ABC):
@@ -64,6 +65,10 @@ class KeyedNoise(ABC):
             count: how many, at least 1.
         """
 
+    def sample_from(self, law: LogLaw, position: int) -> int:
+        """`sample` of a law given by its scores: the same token."""
+        return self.sample(law.logits(), position)
+
 
 class SequentialNoise(Noise):
     """Fresh random numbers, one after another, in float64.
@@ -85,6 +90,10 @@ class SequentialNoise(Noise):
         """Draws an index from a law [V]; never one of probability 0."""
         return inverse_cdf(probs, self._generator.random())
 
+    def draw_from(self, law: LogLaw) -> int:
+        """Draws a token from a law given by its scores, without computing its probabilities."""
+        return law.draw(self._generator.random())
+
 
 @dataclass(frozen=True)
 class SeededNoise(KeyedNoise):
@@ -97,7 +106,7 @@ class SeededNoise(KeyedNoise):
     - counter: 64-bit words (1 + x div 4, t, 0, 0), the lowest word first;
     - w: the (x mod 4)-th of the four 64-bit words that this block yields;
     - u = ((w >> 12) + 0.5) * 2^-52, exact in float64, in [2^-53, 1 - 2^-53]: never 0 or 1;
-    - g = -log(-log(u)) in float64.
+    - g = -log(-log(u)) in float64, with the logarithm of `elementary.py`.
 
     Nothing depends on the vocabulary size: `gumbel(t, n)[:m] == gumbel(t, m)`.
 
@@ -111,7 +120,8 @@ class SeededNoise(KeyedNoise):
 
     def gumbel(self, position: int, size: int) -> Float64Array:
         """The noise g [size] of token ids 0 to size - 1 at a generated position."""
-        return _gumbel(self._words(position, size))
+        ids = np.arange(size, dtype=np.int64)
+        return row_kernels().gumbel(ids, self.seed, self.choice, position)
 
     def sample(self, logits: Float64Array, position: int) -> int:
         """Argmax of logits + noise; ties go to the lowest id, −inf is never chosen."""
@@ -119,17 +129,19 @@ class SeededNoise(KeyedNoise):
 
     def sample_distinct(self, logits: Float64Array, position: int, count: int) -> list[int]:
         """The `count` best of logits + noise, best first; ties go to the lowest id."""
-        words = self._words(position, len(logits))
-        ids = _candidates(logits, words, count)
-        assert len(ids) > 0, "every token is forbidden"
-        best = ranked(logits[ids] + _gumbel(words[ids]), count)
-        return [int(token) for token in ids[best]]
+        # The logits as they are: less 0, divided by 1.
+        return self._best(LogLaw(contiguous(logits), 0.0, 1.0, len(logits)), position, count)
 
-    def _words(self, position: int, size: int) -> NDArray[np.uint64]:
-        # NumPy steps the 256-bit counter before each block: hence the 1 in the definition.
-        stream = np.random.Philox(key=self.seed | self.choice << 64, counter=position << 64)
-        words: NDArray[np.uint64] = stream.random_raw(size)
-        return words
+    def sample_from(self, law: LogLaw, position: int) -> int:
+        """`sample` of a law given by its scores, looking only at tokens that may win."""
+        return self._best(law, position, 1)[0]
+
+    def _best(self, law: LogLaw, position: int, count: int) -> list[int]:
+        indices = row_kernels().best_with_noise(
+            law.row, law.best, law.temperature, law.ids, self.seed, self.choice, position, count
+        )
+        assert len(indices) > 0, "every token is forbidden"
+        return [law.token(index) for index in indices.tolist()]
 
 
 def noise_for(params: SamplingParams) -> Noise | KeyedNoise:
@@ -155,30 +167,3 @@ def inverse_cdf(probs: Float64Array, uniform: float) -> int:
     if index == len(cumulative):  # uniform * total was rounded up to the total
         return int(np.flatnonzero(probs)[-1])
     return index
-
-
-def _gumbel(words: NDArray[np.uint64]) -> Float64Array:
-    uniforms = ((words >> np.uint64(12)) + 0.5) * 2.0**-52
-    noise: Float64Array = -np.log(-np.log(uniforms))
-    return noise
-
-
-def _candidates(logits: Float64Array, words: NDArray[np.uint64], count: int) -> IntArray:
-    """Allowed ids, ascending, that certainly contain the `count` best of logits + noise.
-
-    Two logarithms for each of 150 000 tokens would take longer than the rest of the accept rule.
-    A token outside the head needs noise of at least (score of the count-th best in the head)
-    − (lowest logit in the head), and that is a comparison of the raw words.
-    """
-    allowed = np.flatnonzero(logits > -math.inf)
-    if len(allowed) <= _HEAD + count:
-        return allowed
-    head = largest(logits, _HEAD + count)
-    scores = logits[head] + _gumbel(words[head])
-    score_floor = float(np.partition(scores, -count)[-count])
-    logit_ceiling = float(logits[head].min())
-    slack = 1e-9 * (1 + abs(score_floor) + abs(logit_ceiling))  # far above the rounding of a sum
-    needed = max(score_floor - logit_ceiling - slack, -6.0)  # noise is never below -4
-    word_floor = int(math.exp(-math.exp(-needed)) * (1 - 1e-12) * 2.0**52) << 12
-    lucky = np.flatnonzero(words >= np.uint64(word_floor))
-    return np.union1d(head, lucky[logits[lucky] > -math.inf])

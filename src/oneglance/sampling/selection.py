@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from oneglance.types import Float64Array, IntArray
+from oneglance.types import Float32Array, Float64Array, IntArray
 
 
-def largest(values: Float64Array, count: int) -> IntArray:
+def largest(values: Float32Array | Float64Array, count: int) -> IntArray:
     """Indices of the `count` largest values, in ascending order of index.
 
     Args:
@@ -22,7 +22,7 @@ def largest(values: Float64Array, count: int) -> IntArray:
     return np.sort(np.concatenate([above, tied]))
 
 
-def ranked(values: Float64Array, count: int) -> IntArray:
+def ranked(values: Float32Array | Float64Array, count: int) -> IntArray:
     """Indices of the `count` largest values, best first; arguments as for `largest`."""
     indices = largest(values, count)
     order: IntArray = np.argsort(-values[indices], kind="stable")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from oneglance.sampling.noise import KeyedNoise, Noise
 from oneglance.types import ROOT, Float64Array, Proposal, TokenKind
 
 
@@ -62,3 +63,14 @@ class TargetLaw(ABC):
     @abstractmethod
     def argmax(self, node: int) -> int:
         """The most probable token after `node`; ties go to the lowest id."""
+
+    def draw(self, node: int, noise: Noise) -> int:
+        """A token drawn from the law after `node`: what `noise.draw(self.probs(node))` draws.
+
+        A law that knows its tokens in a cheaper form need not compute the probability of all.
+        """
+        return noise.draw(self.probs(node))
+
+    def sample(self, node: int, depth: int, noise: KeyedNoise) -> int:
+        """The Gumbel-max sample after `node`, which lies `depth` levels below the root."""
+        return noise.sample(self.logits(node), self.position + depth)

@@ -32,4 +32,4 @@ def accept_chain(proposal: Proposal, target: TargetLaw, noise: Noise) -> Accepta
         remaining = normalized(excess(target_probs, draft_probs), fallback=target_probs)
         return Acceptance.after(proposal, path, noise.draw(remaining))
     last = path[-1] if path else ROOT
-    return Acceptance.after(proposal, path, noise.draw(target.probs(last)))
+    return Acceptance.after(proposal, path, target.draw(last, noise))

@@ -14,7 +14,4 @@ def accept_coupled(proposal: Proposal, target: TargetLaw, noise: KeyedNoise) -> 
     The token at each position is the sample that plain decoding with this seed would emit there
     (contract C3). The draft may depend on the noise in any way and cannot change the output.
     """
-    return descend(
-        proposal,
-        lambda node, depth: noise.sample(target.logits(node), target.position + depth),
-    )
+    return descend(proposal, lambda node, depth: target.sample(node, depth, noise))

@@ -15,4 +15,4 @@ def accept_point_mass(proposal: Proposal, target: TargetLaw, noise: Noise) -> Ac
     probability in what remains of the target's law, otherwise remove it and renormalise), with
     one draw for each node. Exact for any draft that does not depend on this pass's randomness.
     """
-    return descend(proposal, lambda node, _depth: noise.draw(target.probs(node)))
+    return descend(proposal, lambda node, _depth: target.draw(node, noise))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import TypeVar
 
 import numpy as np
 
 from oneglance.config import SamplingParams
 from oneglance.sampling.history import TokenHistory
-from oneglance.sampling.selection import ranked
-from oneglance.sampling.softmax import log_normalizer, softmax
-from oneglance.sampling.warp import warp
-from oneglance.types import Float32Array, Float64Array, Proposal
+from oneglance.sampling.log_law import LogLaw
+from oneglance.sampling.noise import KeyedNoise, Noise
+from oneglance.sampling.row_kernels import contiguous, row_kernels
+from oneglance.sampling.softmax import log_normalizer
+from oneglance.sampling.warp import greedy_token, log_law, warp
+from oneglance.types import ROOT, Float32Array, Float64Array, Proposal
 from oneglance.verify.base import TargetLaw
+
+Result = TypeVar("Result")
 
 
 class WarpedLaw(TargetLaw):
@@ -50,6 +55,9 @@ class WarpedLaw(TargetLaw):
         self._params = params
         self._history = history
         self._eos_ids = eos_ids
+        self._paths: dict[int, tuple[int, ...]] = {ROOT: ()}
+        self._choices: dict[int, int] = {}
+        self._laws: dict[int, LogLaw] = {}
         self._logits: dict[int, Float64Array] = {}
         self._probs: dict[int, Float64Array] = {}
         self._normalizers: dict[int, float] = {}
@@ -61,13 +69,21 @@ class WarpedLaw(TargetLaw):
             ParameterError: as `warp`.
         """
         if node not in self._logits:
-            path = [int(self._proposal.tokens[step]) for step in self._proposal.path_to(node)]
-            warped = warp(
-                self._rows[node + 1], self._params, self._history, path, eos_ids=self._eos_ids
-            )
+            warped = self._warp(warp, node) if self.is_greedy else self.log_law(node).logits()
             warped.setflags(write=False)
             self._logits[node] = warped
         return self._logits[node]
+
+    def log_law(self, node: int) -> LogLaw:
+        """The law after `node`, in the form that costs least; not for greedy requests.
+
+        Raises:
+            ParameterError: as `warp`.
+        """
+        assert not self.is_greedy, "a greedy request has no temperature to divide by"
+        if node not in self._laws:
+            self._laws[node] = self._warp(log_law, node)
+        return self._laws[node]
 
     def probs(self, node: int) -> Float64Array:
         """[V] the law after `node`, read-only; one-hot if greedy."""
@@ -76,18 +92,32 @@ class WarpedLaw(TargetLaw):
                 law = np.zeros(self.vocab_size)
                 law[self.argmax(node)] = 1.0
             else:
-                law = softmax(self.logits(node))
+                law = self.log_law(node).probs()
             law.setflags(write=False)
             self._probs[node] = law
         return self._probs[node]
 
     def argmax(self, node: int) -> int:
         """The most probable token after `node`; ties go to the lowest id."""
-        return int(np.argmax(self.logits(node)))
+        if not self.is_greedy:
+            return row_kernels().argmax(self.logits(node))
+        if node not in self._choices:
+            self._choices[node] = self._warp(greedy_token, node)
+        return self._choices[node]
+
+    def draw(self, node: int, noise: Noise) -> int:
+        """A token drawn from the law after `node`, computed for the tokens that may follow."""
+        return noise.draw_from(self.log_law(node))
+
+    def sample(self, node: int, depth: int, noise: KeyedNoise) -> int:
+        """The Gumbel-max sample after `node`, which lies `depth` levels below the root."""
+        return noise.sample_from(self.log_law(node), self.position + depth)
 
     def logprob(self, node: int, token: int) -> float:
         """Natural log of the model's own probability of `token` after `node`, before any warp."""
-        return float(self._rows[node + 1, token]) - self._normalizer(node)
+        if node not in self._normalizers:
+            self._normalizers[node] = log_normalizer(self._rows[node + 1])
+        return float(self._rows[node + 1, token]) - self._normalizers[node]
 
     def top_logprobs(self, node: int, count: int) -> tuple[tuple[int, float], ...]:
         """The `count` most probable (token, log-probability) after `node`, before any warp.
@@ -96,10 +126,18 @@ class WarpedLaw(TargetLaw):
         """
         if count == 0:
             return ()
-        row = self._rows[node + 1].astype(np.float64)
-        return tuple((int(token), self.logprob(node, token)) for token in ranked(row, count))
+        best = row_kernels().ranked(contiguous(self._rows[node + 1]), count)
+        return tuple((token, self.logprob(node, token)) for token in best.tolist())
 
-    def _normalizer(self, node: int) -> float:
-        if node not in self._normalizers:
-            self._normalizers[node] = log_normalizer(self._rows[node + 1].astype(np.float64))
-        return self._normalizers[node]
+    def _warp(self, function: Callable[..., Result], node: int) -> Result:
+        """Applies one of the forms of the warp to a row, with the state of its position."""
+        row = self._rows[node + 1]
+        path = self._tokens_to(node)
+        return function(row, self._params, self._history, path, eos_ids=self._eos_ids)
+
+    def _tokens_to(self, node: int) -> tuple[int, ...]:
+        """The draft tokens from the first level down to `node`."""
+        if node not in self._paths:
+            before = self._tokens_to(int(self._proposal.parents[node]))
+            self._paths[node] = (*before, int(self._proposal.tokens[node]))
+        return self._paths[node]

@@ -15,13 +15,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import filelock
+from typing import TYPE_CHECKING
 
 from oneglance.checkpoints.sources.entry import ModelEntry
 from oneglance.checkpoints.sources.files import file_errors, folder_bytes
 from oneglance.errors import DownloadError
 from oneglance.types import ProgressCallback
+
+# Imported where a lock is taken, which loading a model that is here does not need.
+if TYPE_CHECKING:
+    import filelock
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ class ModelCache:
         Raises:
             DownloadError: the folder cannot be created or written.
         """
+        import filelock
+
         with file_errors(self.folder, name):
             lock = self._lock(name)
             try:
@@ -112,6 +117,8 @@ class ModelCache:
             lock.release()
 
     def _lock(self, name: str) -> filelock.BaseFileLock:
+        import filelock
+
         path = self.folder / "locks" / f"{name}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
         return filelock.FileLock(path)
@@ -120,6 +127,8 @@ class ModelCache:
         """Removes what a pull left that was stopped just after it had finished the file."""
         if not self.partial_dir(name).is_dir():
             return
+        import filelock
+
         try:
             with self._lock(name).acquire(timeout=0):
                 self._remove(self.partial_dir(name))
@@ -138,6 +147,8 @@ class ModelCache:
         """
         if not self.folder.is_dir():
             return 0
+        import filelock
+
         with file_errors(self.folder, name):
             lock = self._lock(name)
             try:

@@ -1,4 +1,4 @@
-"""The native engine: packed weights, int8 activations, float16 cache, the same bits always.
+"""The native engine: packed weights, a cache in half precision, the same bits always.
 
 Contract C2 holds because every float operation of the kernels has one fixed place in one fixed
 order, whatever the batch, the tree, the number of threads or the instruction set.
@@ -19,7 +19,7 @@ from oneglance.engine.native.threads import num_usable_cpus
 from oneglance.engine.native.weights import pack_model
 from oneglance.engine.pass_plan import PassPlan
 from oneglance.errors import ParameterError, UnsupportedError
-from oneglance.types import ProgressCallback
+from oneglance.types import EngineInfo, ProgressCallback
 
 
 class NativeEngine(CachedEngine):
@@ -44,7 +44,8 @@ class NativeEngine(CachedEngine):
         Args:
             config: shape of the model.
             weights: as the file has them.
-            engine_config: size and type of the cache's pages, number of threads.
+            engine_config: size and type of the cache's pages, number of threads, form of weights
+                that are floats in the file.
             progress: called with ("load weights", units done, units in all).
             isa: instruction set to use; None: the best that this CPU runs.
 
@@ -61,11 +62,16 @@ class NativeEngine(CachedEngine):
         self._cache = NativeCache(config, engine_config)
         super().__init__(config, engine_config, self._cache)
         runtime = _make_runtime(engine_config.num_threads, isa)
-        packed = pack_model(config, weights, runtime.num_threads, progress)
+        packed = pack_model(config, weights, runtime.num_threads, engine_config.weights, progress)
         self.isa = runtime.isa
         self.num_threads = runtime.num_threads
         self.weight_bytes = packed.num_bytes
         self._model = NativeModel(config, packed, runtime)
+
+    @property
+    def info(self) -> EngineInfo:
+        """Which engine this is, for reports."""
+        return EngineInfo("native", self.isa, self.num_threads, self.engine_config.weights)
 
     def _evaluate(self, plan: PassPlan) -> PassOutput:
         cache = self._cache

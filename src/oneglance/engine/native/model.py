@@ -6,9 +6,10 @@ import numpy as np
 
 from oneglance import _native
 from oneglance.config import ModelConfig
-from oneglance.engine.base import PassOutput
+from oneglance.engine.base import PassOutput, TopTokens
+from oneglance.engine.native.description import Int32Array
 from oneglance.engine.native.weights import NativeWeights
-from oneglance.engine.pass_plan import PassPlan
+from oneglance.engine.pass_plan import PassPlan, TopPlan
 from oneglance.engine.rope import RopeTable
 from oneglance.types import Float32Array
 
@@ -55,21 +56,32 @@ class NativeModel:
             hidden[plan.num_layers] = _native.rms_norm(
                 self._runtime, stream, self._weights.final_norm, self._config.rms_norm_eps
             )
-        return PassOutput(
-            logits=self._logits(plan, stream),
-            hidden={
-                layer: tuple(hidden[layer][tree.rows].copy() for tree in plan.trees)
-                for layer in plan.hidden_layers
-            },
-        )
+        every_hidden = {
+            layer: tuple(hidden[layer][tree.rows].copy() for tree in plan.trees)
+            for layer in plan.hidden_layers
+        }
+        rows = np.flatnonzero(plan.wanted).astype(np.int32)
+        if plan.top is None:
+            return PassOutput(self._logits(plan, stream, rows), every_hidden)
+        return PassOutput((), every_hidden, self._top(plan, plan.top, stream, rows))
 
-    def _logits(self, plan: PassPlan, stream: Float32Array) -> tuple[Float32Array, ...]:
-        wanted = [np.asarray(tree.tree.wants_logits) for tree in plan.trees]
-        rows = np.flatnonzero(np.concatenate(wanted)).astype(np.int32)
+    def _logits(
+        self, plan: PassPlan, stream: Float32Array, rows: Int32Array
+    ) -> tuple[Float32Array, ...]:
         logits = np.empty((len(rows), self._config.vocab_size), dtype=np.float32)
         if len(rows) > 0:
             _native.head(self._weights.head, self._workspace, stream, rows, logits)
-        if len(wanted) == 1:
-            return (logits,)
-        ends = np.cumsum([int(mask.sum()) for mask in wanted])
-        return tuple(np.split(logits, ends[:-1]))
+        return tuple(np.split(logits, plan.wanted_ends))
+
+    def _top(
+        self, plan: PassPlan, top: TopPlan, stream: Float32Array, rows: Int32Array
+    ) -> tuple[TopTokens, ...]:
+        ids = np.empty((len(rows), top.num_top), dtype=np.int64)
+        logits = np.empty(ids.shape, dtype=np.float32)
+        if len(rows) > 0:
+            _native.head_top(
+                self._weights.head, self._workspace, stream, rows, top.num_ids, ids, logits
+            )
+        ends = plan.wanted_ends
+        parts = zip(np.split(ids, ends), np.split(logits, ends), strict=True)
+        return tuple(TopTokens(*part) for part in parts)

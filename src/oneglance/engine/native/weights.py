@@ -8,7 +8,7 @@ import numpy as np
 
 from oneglance import _native
 from oneglance.checkpoints.base import LayerWeights, ModelWeights, Tensor
-from oneglance.config import ModelConfig
+from oneglance.config import ModelConfig, WeightsForm
 from oneglance.engine.weight_checks import (
     check_num_layers,
     qk_norms,
@@ -43,21 +43,23 @@ def pack_model(
     config: ModelConfig,
     weights: ModelWeights,
     num_threads: int,
+    form: WeightsForm = "auto",
     progress: ProgressCallback | None = None,
 ) -> NativeWeights:
-    """Packs every matrix; quantised ones keep their bits, float ones become 8-bit groups.
+    """Packs every matrix; quantised ones keep their bits, of float ones `form` says what becomes.
 
     Args:
         config: shapes to check against.
         weights: as the file has them.
         num_threads: how many threads pack.
+        form: "auto" (8-bit groups), "bf16" or "f32".
         progress: called with ("load weights", units done, units in all).
 
     Raises:
         CheckpointError: a weight is missing, superfluous, of a wrong shape or not finite.
     """
     check_num_layers(config, weights)
-    packer = _Packer(config, num_threads)
+    packer = _Packer(config, num_threads, form)
     num_units = config.num_layers + 1
     embedding = packer.vocabulary(weights.embedding)
     is_tied = weights.head is weights.embedding
@@ -77,8 +79,9 @@ def pack_model(
 class _Packer:
     """Packs tensors of one model and counts what they take."""
 
-    def __init__(self, config: ModelConfig, num_threads: int) -> None:
+    def __init__(self, config: ModelConfig, num_threads: int, form: WeightsForm) -> None:
         self.num_bytes = 0
+        self._form = form
         self._config = config
         self._num_threads = num_threads
 
@@ -121,7 +124,9 @@ class _Packer:
         # Of a matrix in one piece this is a view of the file: nothing is copied but by packing.
         data = np.ascontiguousarray(tensor.data[:outputs]).view(np.uint8).reshape(-1)
         try:
-            packed = _native.pack(data, tensor.quantization, outputs, inputs, self._num_threads)
+            packed = _native.pack(
+                data, tensor.quantization, outputs, inputs, self._num_threads, self._form
+            )
         except ValueError as error:
             raise CheckpointError(
                 f"Tensor {tensor.name!r} cannot be packed: {error}; use another file of the model, "

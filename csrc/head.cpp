@@ -1,0 +1,86 @@
+// The final norm and the output matrix: see layer.h.
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "best_tokens.h"
+#include "layer.h"
+#include "shared_work.h"
+
+namespace oneglance {
+namespace {
+
+// Tiles whose logits are looked at together: they stay in the cache, and rows of activations are
+// laid out for the product once for all of them.
+constexpr int kScannedTiles = 8;
+constexpr int kScannedLogits = kScannedTiles * kTile;
+
+// The wanted rows, normalised as the matrix takes them.
+Activations reserve_normed(const Head& head, Workspace& workspace, int count) {
+  const int hidden = head.matrix->inputs;
+  workspace.normed.reserve(static_cast<int64_t>(count) * hidden);
+  return {workspace.normed.data(),
+          workspace.outer.reserve(count, hidden, has_integers({head.matrix}))};
+}
+
+void norm_wanted(const Head& head, Workspace& workspace, const float* stream,
+                 const int32_t* wanted, int count, const Activations& x, Worker worker) {
+  norm_rows(workspace.runtime->kernels, stream, wanted, count, head.norm, head.eps,
+            workspace.normed.data(), x.quantized, worker);
+}
+
+}  // namespace
+
+void head_logits(const Head& head, Workspace& workspace, const float* stream,
+                 const int32_t* wanted, int count, float* logits) {
+  if (count == 0) return;
+  const std::lock_guard<std::mutex> guard(workspace.mutex);
+  ThreadPool& pool = *workspace.runtime->pool;
+  const Activations x = reserve_normed(head, workspace, count);
+  pool.run([&](int index, int num_threads) {
+    const Worker worker{index, num_threads};
+    norm_wanted(head, workspace, stream, wanted, count, x, worker);
+    pool.barrier();
+    multiply(workspace.runtime->kernels, *head.matrix, x, count, logits, head.matrix->outputs,
+             worker.part(head.matrix->num_tiles()));
+  });
+}
+
+void head_top(const Head& head, Workspace& workspace, const float* stream, const int32_t* wanted,
+              int count, int num_ids, int num_top, int64_t* ids, float* logits) {
+  if (count == 0) return;
+  const std::lock_guard<std::mutex> guard(workspace.mutex);
+  ThreadPool& pool = *workspace.runtime->pool;
+  const Activations x = reserve_normed(head, workspace, count);
+  PackedMatrix matrix = *head.matrix;
+  matrix.outputs = num_ids;
+  workspace.scratch.reserve(static_cast<int64_t>(pool.num_threads()) * count * kScannedLogits);
+  std::vector<BestTokens> best(static_cast<size_t>(pool.num_threads()) * count,
+                               BestTokens(num_top));
+  pool.run([&](int index, int num_threads) {
+    const Worker worker{index, num_threads};
+    norm_wanted(head, workspace, stream, wanted, count, x, worker);
+    pool.barrier();
+    float* part = workspace.scratch.data() + int64_t{index} * count * kScannedLogits;
+    const Range tiles = worker.part(matrix.num_tiles());
+    for (int tile = tiles.begin; tile < tiles.end; tile += kScannedTiles) {
+      const int end = std::min(tile + kScannedTiles, tiles.end);
+      const PackedMatrix scanned = matrix.tiles(tile, end);
+      multiply(workspace.runtime->kernels, scanned, x, count, part, kScannedLogits,
+               {0, end - tile});
+      for (int row = 0; row < count; ++row) {
+        best[int64_t{index} * count + row].offer(part + int64_t{row} * kScannedLogits,
+                                                 scanned.outputs, tile * kTile);
+      }
+    }
+  });
+  for (int row = 0; row < count; ++row) {
+    BestTokens& all = best[row];
+    for (int thread = 1; thread < pool.num_threads(); ++thread) {
+      all.offer(best[int64_t{thread} * count + row]);
+    }
+    all.write(ids + int64_t{row} * num_top, logits + int64_t{row} * num_top);
+  }
+}
+
+}  // namespace oneglance
