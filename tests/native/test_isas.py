@@ -22,13 +22,19 @@ CROSS_COMPILER = "aarch64-linux-gnu-g++"
 QEMU = next((name for name in ("qemu-aarch64", "qemu-aarch64-static") if shutil.which(name)), None)
 KERNELS = {
     "attend",
+    "best_with_noise",
+    "choices",
+    "doubles",
     "embed",
+    "gumbel",
     "matmul",
+    "matmul_floats",
     "quantize_rows",
     "rms_norm",
     "rope",
     "store_kv",
     "swiglu",
+    "weights",
 }
 
 can_emulate_avx512 = "avx2" in AVAILABLE and any(folder.is_dir() for folder in SIMDE)
