@@ -49,5 +49,7 @@ constexpr float kUntouched = -12345.0f;
 void digest_matrices(const KernelTable& kernels);
 void digest_elements(const KernelTable& kernels);
 void digest_attention(const KernelTable& kernels);
+void digest_float_matrices(const KernelTable& kernels);
+void digest_rows(const KernelTable& kernels);
 
 }  // namespace oneglance

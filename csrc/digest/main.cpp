@@ -32,6 +32,8 @@ int main(int count, char** arguments) {
     oneglance::digest_matrices(kernels);
     oneglance::digest_elements(kernels);
     oneglance::digest_attention(kernels);
+    oneglance::digest_float_matrices(kernels);
+    oneglance::digest_rows(kernels);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

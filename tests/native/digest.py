@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
-import sys
+import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import ninja
 from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
 BUILDS = ROOT / "build" / "digest"
+SCRIPTS = os.pathsep.join([sysconfig.get_path("scripts"), os.defpath])
+CMAKE = shutil.which("cmake", path=SCRIPTS)
+NINJA = shutil.which("ninja", path=SCRIPTS)
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,12 @@ def build(name: str, options: Sequence[str]) -> Digest:
     """
     folder = BUILDS / name
     folder.mkdir(parents=True, exist_ok=True)
-    cmake = [sys.executable, "-m", "cmake"]
-    make = [f"-DCMAKE_MAKE_PROGRAM={Path(ninja.BIN_DIR) / 'ninja'}", "-DCMAKE_BUILD_TYPE=Release"]
-    source = ROOT / "csrc" / "digest"
+    assert CMAKE is not None
+    where = ["-S", str(ROOT / "csrc" / "digest"), "-B", str(folder)]
+    how = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={NINJA}", "-DCMAKE_BUILD_TYPE=Release"]
     with FileLock(folder / ".lock"):
-        _run([*cmake, "-S", str(source), "-B", str(folder), "-G", "Ninja", *make, *options])
-        _run([*cmake, "--build", str(folder)])
+        _run([CMAKE, *where, *how, *options])
+        _run([CMAKE, "--build", str(folder)])
     return Digest((str(folder / "digest"),))
 
 

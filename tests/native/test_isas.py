@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from oneglance import _native
-from tests.native.digest import Digest, build
+from tests.native.conftest import HAS_COMPILER
+from tests.native.digest import CMAKE, NINJA, Digest, build
 
 AVAILABLE = _native.available_isas()
 SIMDE = [Path(prefix) / "simde" for prefix in ("/usr/include", "/usr/local/include")]
@@ -21,17 +22,26 @@ CROSS_COMPILER = "aarch64-linux-gnu-g++"
 QEMU = next((name for name in ("qemu-aarch64", "qemu-aarch64-static") if shutil.which(name)), None)
 KERNELS = {
     "attend",
+    "best_with_noise",
+    "choices",
+    "doubles",
     "embed",
+    "gumbel",
     "matmul",
+    "matmul_floats",
     "quantize_rows",
     "rms_norm",
     "rope",
     "store_kv",
     "swiglu",
+    "weights",
 }
 
 can_emulate_avx512 = "avx2" in AVAILABLE and any(folder.is_dir() for folder in SIMDE)
 can_emulate_aarch64 = QEMU is not None and shutil.which(CROSS_COMPILER) is not None
+pytestmark = pytest.mark.skipif(
+    not (HAS_COMPILER and CMAKE and NINJA), reason="needs a C++ compiler, CMake and Ninja"
+)
 aarch64_emulated = pytest.mark.skipif(
     not can_emulate_aarch64, reason=f"{CROSS_COMPILER} and QEMU's user mode are not installed"
 )
