@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -14,62 +13,19 @@
 #include <thread>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "float_environment.h"
+#include "parking.h"
 
 namespace oneglance {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// Between two layers Python needs some ten microseconds, between two passes a millisecond or so:
-// waiting awake bridges the first and most of the second. Waking a parked thread costs about 50 µs.
-constexpr auto kAwakeTime = std::chrono::microseconds(500);
-// The first of it without the system's help; what takes longer may be for want of a core, which
-// yielding gives to whoever is to be waited for.
-constexpr auto kSpinTime = std::chrono::microseconds(30);
-constexpr int kPausesPerLook = 64;
-
-inline void pause_briefly() {
-#if defined(__x86_64__)
-  _mm_pause();
-#elif defined(__aarch64__)
-  __asm__ __volatile__("yield");
-#endif
-}
-
-// True once `is_ready()`; false after `most` time.
-template <typename Predicate>
-bool spin_until(Predicate is_ready, Clock::duration most) {
-  const auto look = [&] {
-    for (int i = 0; i < kPausesPerLook; ++i) {
-      if (is_ready()) return true;
-      pause_briefly();
-    }
-    return false;
-  };
-  if (look()) return true;
-  const auto deadline = Clock::now() + most;
-  while (Clock::now() < deadline) {
-    if (look()) return true;
-  }
-  return is_ready();
-}
-
-// The same, yielding to other threads and processes after the first moments.
-template <typename Predicate>
-bool stay_awake_until(Predicate is_ready, Clock::duration most = kAwakeTime) {
-  const auto deadline = Clock::now() + most;
-  if (spin_until(is_ready, kSpinTime)) return true;
-  while (!is_ready()) {
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
+// How long threads wait awake: between two layers for Python, which needs some ten microseconds,
+// and for each other, when all have nearly the same to do. Waking one that sleeps costs about
+// 50 µs; but where another process wants the core, time awake counts against the thread's share of
+// it. With one such process on two cores a pass that takes 8 ms alone took 245 ms when threads
+// stayed awake for 500 µs, and takes 15 ms now.
+constexpr std::chrono::microseconds kAwakeForCall{20};
+constexpr std::chrono::microseconds kAwakeForOthers{5};
 
 struct BarrierBroken : std::runtime_error {
   BarrierBroken() : std::runtime_error("another thread of this call has failed") {}
@@ -94,12 +50,8 @@ struct ThreadPool::State {
   ~State() { stop(); }
 
   void stop() {
-    {
-      const std::lock_guard<std::mutex> guard(mutex);
-      is_stopping = true;
-      call_number.fetch_add(1);
-    }
-    wake.notify_all();
+    is_stopping.store(true);
+    calls.advance();
     for (std::thread& worker : workers) worker.join();
     workers.clear();
   }
@@ -111,69 +63,38 @@ struct ThreadPool::State {
     has_failed.store(false);
     failure = nullptr;
     num_at_barrier.store(0);
-    num_running.store(num_threads - 1);
-    start_call();
+    num_running.store(num_threads);
+    const uint32_t seen = ends.number();
+    calls.advance();
     call_guarded(0);
-    await_workers();
+    if (num_running.fetch_sub(1) != 1) ends.await_change(seen, kAwakeForOthers);
     if (failure) std::rethrow_exception(failure);
   }
 
   void barrier() {
-    // A thread that waits here learns that all are there by the change of barrier_number.
-    const uint32_t number = barrier_number.load();
+    // Read in this order: a thread that fails first says so and then advances.
+    const uint32_t seen = barriers.number();
+    if (has_failed.load()) throw BarrierBroken();
     if (num_at_barrier.fetch_add(1) + 1 == num_threads) {
       num_at_barrier.store(0);
-      barrier_number.fetch_add(1);
+      barriers.advance();
       return;
     }
-    const auto may_go = [&] { return barrier_number.load() != number || has_failed.load(); };
-    while (!stay_awake_until(may_go)) {
-    }
-    if (barrier_number.load() == number) throw BarrierBroken();
+    barriers.await_change(seen, kAwakeForOthers);
+    if (has_failed.load()) throw BarrierBroken();
   }
 
   const int num_threads;
   const pid_t process;
 
  private:
-  void start_call() {
-    {
-      const std::lock_guard<std::mutex> guard(mutex);
-      call_number.fetch_add(1);
-      if (num_parked == 0) return;
-    }
-    wake.notify_all();
-  }
-
-  void await_workers() {
-    const auto are_done = [&] { return num_running.load() == 0; };
-    if (stay_awake_until(are_done)) return;
-    std::unique_lock<std::mutex> lock(mutex);
-    done.wait(lock, are_done);
-  }
-
   void work(int index) {
-    uint32_t seen = 0;
-    for (;;) {
-      const auto has_call = [&] { return call_number.load() != seen; };
-      if (!stay_awake_until(has_call)) {
-        std::unique_lock<std::mutex> lock(mutex);
-        ++num_parked;
-        wake.wait(lock, has_call);
-        --num_parked;
-      }
-      seen = call_number.load();
+    for (uint32_t seen = 0;; ++seen) {
+      calls.await_change(seen, kAwakeForCall);
       if (is_stopping.load()) return;
       call_guarded(index);
-      finish();
+      if (num_running.fetch_sub(1) == 1) ends.advance();
     }
-  }
-
-  void finish() {
-    if (num_running.fetch_sub(1) != 1) return;
-    // The caller may be between its last look and its sleep: passing the lock orders the two.
-    { const std::lock_guard<std::mutex> guard(mutex); }
-    done.notify_one();
   }
 
   void call_guarded(int index) {
@@ -184,6 +105,7 @@ struct ThreadPool::State {
       // The thread that failed has told already.
     } catch (...) {
       if (!has_failed.exchange(true)) failure = std::current_exception();
+      barriers.advance();
     }
   }
 
@@ -192,18 +114,13 @@ struct ThreadPool::State {
   void* context = nullptr;
   std::exception_ptr failure;
 
-  // Looked at by spinning threads: each on a cache line of its own.
-  alignas(64) std::atomic<uint32_t> call_number{0};
+  Signal calls;     // a call begins, or the pool ends
+  Signal ends;      // the last thread of a call is done, and it is not the caller
+  Signal barriers;  // all threads are at the barrier, or one has failed
   alignas(64) std::atomic<int> num_running{0};
   alignas(64) std::atomic<int> num_at_barrier{0};
-  alignas(64) std::atomic<uint32_t> barrier_number{0};
   alignas(64) std::atomic<bool> has_failed{false};
   std::atomic<bool> is_stopping{false};
-
-  std::mutex mutex;  // guards num_parked, and the sleeps
-  std::condition_variable wake;
-  std::condition_variable done;
-  int num_parked = 0;
   std::vector<std::thread> workers;  // last: they use all of the above
 };
 

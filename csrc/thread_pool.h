@@ -1,4 +1,4 @@
-// A small pool of threads that spin for a bounded time, then park.
+// A small pool of threads that spin for a bounded time, then park: see parking.h.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@ namespace oneglance {
 // - Calls from several threads are serialised: one runs, the others wait for it.
 // - The function must not call `run` of the same pool.
 // - An exception of the function is rethrown to the caller (the first one), after all have ended.
-// - A worker without work stays awake for about half a millisecond, then sleeps until the next
-//   call; after the first moments it yields its core to whoever wants it.
+// - A thread that waits, for a call, at a barrier or for the others' end, spins for some ten
+//   microseconds, then sleeps.
 // - The function runs with float_environment.h's arithmetic on every thread.
 // - After fork, the child's first call starts workers of its own.
 class ThreadPool {
