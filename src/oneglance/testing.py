@@ -116,6 +116,7 @@ class ScriptedEngine(Engine):
     def forward(self, batch: Batch) -> PassOutput:
         """Looks up the logits of each wanted row; layers and hidden states do not exist here."""
         assert batch.num_layers is None, "a scripted engine has no layers"
+        assert not batch.skipped_layers, "a scripted engine has no layers"
         assert not batch.hidden_layers, "a scripted engine has no hidden states"
         logits = []
         for tree in batch.trees:

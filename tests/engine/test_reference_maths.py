@@ -74,7 +74,7 @@ def test_early_exit_prefix_is_not_read_by_deeper_passes() -> None:
     engine.commit(sequence, [0, 1])
     branch = engine.fork(sequence)
     for deep in (sequence, branch):
-        with pytest.raises(ParameterError, match="position 4 was evaluated by 2 layers"):
+        with pytest.raises(ParameterError, match="position 4 was evaluated with num_layers = 2;"):
             engine.forward(Batch((TreeRows.chain(deep, [1]),)))
     engine.forward(Batch((TreeRows.chain(sequence, [1]),), num_layers=1))
     engine.truncate(sequence, 4)
@@ -134,6 +134,10 @@ def test_requests_for_what_does_not_exist_are_refused() -> None:
     for num_layers in (0, 4):
         with pytest.raises(ParameterError, match=f"num_layers = {num_layers} cannot be used"):
             engine.forward(Batch((TreeRows.chain(sequence, [3]),), num_layers=num_layers))
+    for skipped in ((-1,), (0, 2)):
+        batch = Batch((TreeRows.chain(sequence, [3]),), num_layers=2, skipped_layers=skipped)
+        with pytest.raises(ParameterError, match=r"skipped_layers = .* must be 0 to 1"):
+            engine.forward(batch)
     with pytest.raises(ParameterError, match="hidden_layers = "):
         engine.forward(Batch((TreeRows.chain(sequence, [3]),), (3,), num_layers=2))
 

@@ -143,7 +143,7 @@ def test_a_prefix_of_fewer_layers_is_not_read_by_more() -> None:
     sequence = opened(engine, [1, 2])
     engine.forward(Batch((TreeRows.chain(sequence, [3]),), num_layers=1))
     engine.commit(sequence, [0])
-    with pytest.raises(ParameterError, match="its position 2 was evaluated by 1 layers only"):
+    with pytest.raises(ParameterError, match="its position 2 was evaluated with num_layers = 1;"):
         engine.forward(Batch((TreeRows.chain(sequence, [4]),)))
     engine.truncate(sequence, 2)
     assert np.array_equal(append(engine, sequence, [3]), scratch(engine, [1, 2, 3])[2:])

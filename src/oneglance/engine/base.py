@@ -71,6 +71,9 @@ class Batch:
             residual stream that enters layer i, num_layers is the final normalised state.
         num_layers: evaluate only the first so many layers, then the final norm and head (early
             exit); None: all.
+        skipped_layers: layers below `num_layers` that are left out, as though they were not there
+            (Zhang et al., arXiv:2309.08168). What such a pass writes to the cache can be read by
+            passes that skip the same layers, and by no others.
         num_top: return only the so many best tokens of each row that wants logits, and no row of
             all logits; None: all logits. At least 1; more than there are tokens means all of them.
         top_vocab_size: with `num_top`, only ids below this are chosen from; None: every row of
@@ -80,6 +83,7 @@ class Batch:
     trees: tuple[TreeRows, ...]
     hidden_layers: tuple[int, ...] = ()
     num_layers: int | None = None
+    skipped_layers: tuple[int, ...] = ()
     num_top: int | None = None
     top_vocab_size: int | None = None
 

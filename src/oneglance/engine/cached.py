@@ -46,12 +46,13 @@ class CachedEngine(Engine):
         Raises:
             CapacityError: the rows do not fit the context or the cache; nothing has changed.
             ParameterError: a sequence, token or layer does not exist, or a prefix that fewer
-                layers evaluated (early exit) would be read by more; nothing has changed.
+                layers evaluated (early exit, skipped layers) would be read by more; nothing has
+                changed.
         """
         if not batch.trees:
             return PassOutput((), dict.fromkeys(batch.hidden_layers, ()))
         plan = plan_pass(batch, self.config, self._book.length)
-        self._book.begin_pass(batch.trees, plan.num_layers)
+        self._book.begin_pass(batch.trees, plan.layers)
         return self._evaluate(plan)
 
     def commit(self, sequence: SequenceId, rows: Sequence[int]) -> None:

@@ -13,8 +13,17 @@ from dataclasses import dataclass, field
 from oneglance.config import EngineConfig
 from oneglance.engine.base import SequenceId, TreeRows
 from oneglance.engine.pages import PageCopy, PageId, PagePool, PageTable
+from oneglance.engine.pass_plan import EvaluatedLayers
 from oneglance.errors import ParameterError
 from oneglance.types import IntArray
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Committed positions from `start` on that the same layers evaluated."""
+
+    start: int
+    layers: EvaluatedLayers
 
 
 @dataclass
@@ -22,14 +31,20 @@ class _Evaluated:
     """Which layers a sequence's rows have keys and values for.
 
     Attributes:
-        num_layers: for each committed position, how many layers evaluated it.
+        stretches: of the committed positions, in order.
         in_flight_parents: [N] of the tree in flight; None if there is none.
-        in_flight_num_layers: how many layers evaluated the tree in flight.
+        in_flight_layers: what evaluated the tree in flight, or the last one.
     """
 
-    num_layers: list[int] = field(default_factory=list)
+    stretches: list[_Stretch] = field(default_factory=list)
     in_flight_parents: IntArray | None = None
-    in_flight_num_layers: int = 0
+    in_flight_layers: EvaluatedLayers | None = None
+
+    def extend(self, start: int) -> None:
+        """Notes that positions from `start` on are those of the tree in flight."""
+        assert self.in_flight_layers is not None, "no rows are in flight"
+        if not self.stretches or self.stretches[-1].layers != self.in_flight_layers:
+            self.stretches.append(_Stretch(start, self.in_flight_layers))
 
 
 class PagedCache(ABC):
@@ -53,7 +68,7 @@ class PagedCache(ABC):
     def fork(self, sequence: SequenceId) -> SequenceId:
         """Starts a sequence that shares another's committed prefix, without its rows in flight."""
         copy = self._table.fork(sequence)
-        self._evaluated[copy] = _Evaluated(list(self._evaluated[sequence].num_layers))
+        self._evaluated[copy] = _Evaluated(list(self._evaluated[sequence].stretches))
         return copy
 
     def length(self, sequence: SequenceId) -> int:
@@ -64,20 +79,20 @@ class PagedCache(ABC):
         """The pages of a sequence's prefix and rows in flight, in order of position."""
         return self._table.pages(sequence)
 
-    def begin_pass(self, trees: Sequence[TreeRows], num_layers: int) -> None:
+    def begin_pass(self, trees: Sequence[TreeRows], layers: EvaluatedLayers) -> None:
         """Drops the rows in flight of these sequences and makes room for new ones.
 
         Args:
             trees: the rows of each sequence.
-            num_layers: how many layers the pass evaluates.
+            layers: which layers the pass evaluates.
 
         Raises:
             CapacityError: there are too few pages; nothing has changed.
-            ParameterError: a sequence is not open, or its prefix was evaluated by fewer layers
+            ParameterError: a sequence is not open, or its prefix was evaluated by other layers
                 than this pass reads; nothing has changed.
         """
         for tree in trees:
-            self._check_layers(tree.sequence, num_layers)
+            self._check_layers(tree.sequence, layers)
         copies = self._table.reserve({tree.sequence: len(tree.tokens) for tree in trees})
         self._grow(self._table.pool.num_created)
         for copy in copies:
@@ -85,7 +100,7 @@ class PagedCache(ABC):
         for tree in trees:
             evaluated = self._evaluated[tree.sequence]
             evaluated.in_flight_parents = tree.parents
-            evaluated.in_flight_num_layers = num_layers
+            evaluated.in_flight_layers = layers
 
     def commit(self, sequence: SequenceId, rows: Sequence[int]) -> None:
         """Appends in-flight rows, a path from the first level down, and drops the others."""
@@ -99,7 +114,8 @@ class PagedCache(ABC):
         if list(rows) != list(range(len(rows))):
             self._gather(sequence, [start + row for row in rows], start)
         self._table.commit(sequence, rows)
-        evaluated.num_layers += [evaluated.in_flight_num_layers] * len(rows)
+        if rows:
+            evaluated.extend(start)
         evaluated.in_flight_parents = None
 
     def truncate(self, sequence: SequenceId, length: int) -> None:
@@ -110,7 +126,7 @@ class PagedCache(ABC):
         """
         self._table.truncate(sequence, length)
         evaluated = self._evaluated[sequence]
-        del evaluated.num_layers[length:]
+        evaluated.stretches = [each for each in evaluated.stretches if each.start < length]
         evaluated.in_flight_parents = None
 
     def close(self, sequence: SequenceId) -> None:
@@ -130,13 +146,18 @@ class PagedCache(ABC):
     def _gather(self, sequence: SequenceId, sources: Sequence[int], start: int) -> None:
         """Copies slots to consecutive ones from `start` on, as if all were read first."""
 
-    def _check_layers(self, sequence: SequenceId, num_layers: int) -> None:
+    def _check_layers(self, sequence: SequenceId, layers: EvaluatedLayers) -> None:
         self._table.length(sequence)
-        counts = self._evaluated[sequence].num_layers
-        if counts and min(counts) < num_layers:
-            first = next(i for i, count in enumerate(counts) if count < num_layers)
-            raise ParameterError(
-                f"num_layers = {num_layers} cannot be used for sequence {sequence}: its position "
-                f"{first} was evaluated by {counts[first]} layers only; truncate it to {first} "
-                "and evaluate those tokens again."
-            )
+        for stretch in self._evaluated[sequence].stretches:
+            if not stretch.layers.serve(layers):
+                raise ParameterError(
+                    f"{_named(layers)} cannot be used for sequence {sequence}: its position "
+                    f"{stretch.start} was evaluated with {_named(stretch.layers)}; truncate it to "
+                    f"{stretch.start} and evaluate those tokens again."
+                )
+
+
+def _named(layers: EvaluatedLayers) -> str:
+    """The parameters of a batch that ask for these layers."""
+    skipped = f", skipped_layers = {tuple(sorted(layers.skipped))}" if layers.skipped else ""
+    return f"num_layers = {layers.num_layers}{skipped}"

@@ -46,6 +46,30 @@ class TreePlan:
 
 
 @dataclass(frozen=True)
+class EvaluatedLayers:
+    """Which layers of the model a pass evaluates.
+
+    Attributes:
+        num_layers: no layer from this one on.
+        skipped: layers below it that are left out.
+    """
+
+    num_layers: int
+    skipped: frozenset[int] = frozenset()
+
+    def serve(self, other: EvaluatedLayers) -> bool:
+        """Whether keys and values that these layers made can be read by a pass of others.
+
+        They can by any pass that reads no further, as long as nothing was left out: they are the
+        model's own then. With layers left out they are those of another model, which only a pass
+        that leaves out the same can use.
+        """
+        if other.num_layers > self.num_layers:
+            return False
+        return not self.skipped or self.skipped == other.skipped
+
+
+@dataclass(frozen=True)
 class TopPlan:
     """How many best tokens a row is to give, 1 <= num_top <= num_ids, of ids below num_ids."""
 
@@ -61,7 +85,7 @@ class PassPlan:
         trees: in the order of the batch.
         tokens: [R] ids of all rows.
         positions: [R] absolute positions of all rows.
-        num_layers: how many layers to evaluate.
+        layers: which layers to evaluate.
         hidden_layers: whose hidden states to return.
         top: how many best tokens to return, of the first how many; None: all logits.
     """
@@ -69,7 +93,7 @@ class PassPlan:
     trees: tuple[TreePlan, ...]
     tokens: IntArray
     positions: IntArray
-    num_layers: int
+    layers: EvaluatedLayers
     hidden_layers: tuple[int, ...]
     top: TopPlan | None
 
@@ -110,7 +134,7 @@ def plan_pass(batch: Batch, config: ModelConfig, length: Callable[[SequenceId], 
         trees=tuple(trees),
         tokens=np.concatenate([tree.tokens for tree in batch.trees]),
         positions=np.concatenate([plan.positions for plan in trees]),
-        num_layers=num_layers,
+        layers=EvaluatedLayers(num_layers, frozenset(batch.skipped_layers)),
         hidden_layers=batch.hidden_layers,
         top=top,
     )
@@ -183,6 +207,12 @@ def _check_layers(batch: Batch, num_layers: int, model_layers: int) -> None:
             f"num_layers = {num_layers} cannot be used; it must be 1 to {model_layers}, the "
             "layers that the model has."
         )
+    for layer in batch.skipped_layers:
+        if not 0 <= layer < num_layers:
+            raise ParameterError(
+                f"skipped_layers = {batch.skipped_layers} cannot be used; each must be 0 to "
+                f"{num_layers - 1}, a layer that this pass would evaluate."
+            )
     for layer in batch.hidden_layers:
         if not 0 <= layer <= num_layers:
             raise ParameterError(

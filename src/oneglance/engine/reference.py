@@ -69,14 +69,16 @@ class ReferenceEngine(CachedEngine):
     def _run_layers(self, plan: PassPlan) -> PassOutput:
         stream = self._weights.embedding[plan.tokens]  # [R, D]
         hidden: dict[int, Float32Array] = {}
-        for index, layer in enumerate(self._weights.layers[: plan.num_layers]):
+        for index, layer in enumerate(self._weights.layers[: plan.layers.num_layers]):
             if index in plan.hidden_layers:
                 hidden[index] = stream
+            if index in plan.layers.skipped:
+                continue
             stream = stream + self._attention(plan, index, layer, stream)
             stream = stream + self._feed_forward(layer, stream)
         final = rms_norm(stream, self._weights.final_norm, self.config.rms_norm_eps)
-        if plan.num_layers in plan.hidden_layers:
-            hidden[plan.num_layers] = final
+        if plan.layers.num_layers in plan.hidden_layers:
+            hidden[plan.layers.num_layers] = final
         every_hidden = {
             layer: tuple(hidden[layer][tree.rows].copy() for tree in plan.trees)
             for layer in plan.hidden_layers

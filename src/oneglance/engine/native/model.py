@@ -47,13 +47,15 @@ class NativeModel:
             self._runtime, self._weights.embedding, plan.tokens.astype(np.int32)
         )
         hidden: dict[int, Float32Array] = {}
-        for index, layer in enumerate(self._weights.layers[: plan.num_layers]):
+        for index, layer in enumerate(self._weights.layers[: plan.layers.num_layers]):
             if index in plan.hidden_layers:
                 hidden[index] = stream.copy()
+            if index in plan.layers.skipped:
+                continue
             _native.attention_block(layer, description, cache, self._workspace, stream)
             _native.mlp_block(layer, self._workspace, stream)
-        if plan.num_layers in plan.hidden_layers:
-            hidden[plan.num_layers] = _native.rms_norm(
+        if plan.layers.num_layers in plan.hidden_layers:
+            hidden[plan.layers.num_layers] = _native.rms_norm(
                 self._runtime, stream, self._weights.final_norm, self._config.rms_norm_eps
             )
         every_hidden = {
