@@ -15,6 +15,7 @@ from benchmarks.subject import Subject
 from oneglance import _native
 from oneglance.checkpoints.base import Tensor
 from oneglance.engine.native.fitness import matrices
+from oneglance.engine.native.weights import precise_planes
 
 
 def products_of(subject: Subject) -> dict[int, list[_native.PackedMatrix]]:
@@ -22,10 +23,12 @@ def products_of(subject: Subject) -> dict[int, list[_native.PackedMatrix]]:
     weights = subject.checkpoint.weights
     packed: dict[int, list[_native.PackedMatrix]] = defaultdict(list)
     for layer in weights.layers:
+        precise = {tensor.name for tensor in (layer.q_proj, layer.k_proj, layer.v_proj)}
         for tensor in matrices(layer):
-            packed[tensor.shape[1]].append(_pack(subject, tensor, tensor.shape[0]))
+            matrix = _pack(subject, tensor, tensor.shape[0], tensor.name in precise)
+            packed[matrix.inputs].append(matrix)
     vocab_size = subject.checkpoint.config.vocab_size
-    packed[weights.head.shape[1]].append(_pack(subject, weights.head, vocab_size))
+    packed[weights.head.shape[1]].append(_pack(subject, weights.head, vocab_size, True))
     return packed
 
 
@@ -36,8 +39,12 @@ def products_task(
     runtime = runtime_of(subject)
     rng = np.random.default_rng(0)
     quantized = {
-        inputs: _native.quantize_rows(runtime, rng.standard_normal((rows, inputs), np.float32))
-        for inputs in packed
+        inputs: _native.quantize_rows(
+            runtime,
+            rng.standard_normal((rows, inputs), np.float32),
+            planes=max(matrix.activation_planes for matrix in matrices_of_width),
+        )
+        for inputs, matrices_of_width in packed.items()
     }
     return lambda: sum(
         _native.time_sweep(runtime, packed[inputs], quantized[inputs]) for inputs in packed
@@ -63,8 +70,11 @@ def runtime_of(subject: Subject) -> _native.Runtime:
     return _native.Runtime(subject.engine.isa, subject.engine.num_threads)
 
 
-def _pack(subject: Subject, tensor: Tensor, outputs: int) -> _native.PackedMatrix:
+def _pack(subject: Subject, tensor: Tensor, outputs: int, is_precise: bool) -> _native.PackedMatrix:
     data = np.ascontiguousarray(tensor.data[:outputs]).view(np.uint8).reshape(-1)
     inputs = tensor.shape[1]
     num_threads = subject.engine.num_threads
-    return _native.pack(data, tensor.quantization, outputs, inputs, num_threads)
+    planes = precise_planes(tensor.quantization, subject.engine_config.weights) if is_precise else 1
+    return _native.pack(
+        data, tensor.quantization, outputs, inputs, num_threads, activation_planes=planes
+    )

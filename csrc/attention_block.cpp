@@ -104,12 +104,12 @@ class AttentionBlock {
     workspace.qkv.reserve(rows * qkv_size_);
     workspace.mixed.reserve(rows * layer.q_size());
     workspace.scratch.reserve(heads_.layout.size * pool_.num_threads());
-    const bool is_outer_wanted = has_integers({layer.q_proj, layer.k_proj, layer.v_proj});
-    const bool is_inner_wanted = has_integers({layer.o_proj});
+    const int outer_planes = most_planes({layer.q_proj, layer.k_proj, layer.v_proj});
+    const int inner_planes = most_planes({layer.o_proj});
     outer_ = {workspace.normed.data(),
-              workspace.outer.reserve(rows, layer.hidden_size(), is_outer_wanted)};
+              workspace.outer.reserve(rows, layer.hidden_size(), outer_planes)};
     inner_ = {workspace.mixed.data(),
-              workspace.inner.reserve(rows, layer.q_size(), is_inner_wanted)};
+              workspace.inner.reserve(rows, layer.q_size(), inner_planes)};
     heads_.queries = workspace.qkv.data();
     heads_.mixed = workspace.mixed.data();
     heads_.scratch = workspace.scratch.data();

@@ -35,17 +35,25 @@ nb::ndarray<nb::numpy, T, nb::ndim<2>> to_numpy(std::vector<T> values, size_t ro
 
 // Quantised activations that own their arrays.
 struct OwnedRows {
-  OwnedRows(int num_rows, int num_inputs)
+  OwnedRows(int num_rows, int num_inputs, int num_planes)
       : rows(num_rows),
         inputs(num_inputs),
-        values(static_cast<size_t>(num_rows) * num_inputs),
+        planes(num_planes),
+        values(static_cast<size_t>(num_rows) * num_planes * num_inputs),
         scales(values.size() / kGroup),
         sums(values.size() / kGroup) {}
 
-  QuantizedRows view() { return {values.data(), scales.data(), sums.data()}; }
+  QuantizedRows view() { return {values.data(), scales.data(), sums.data(), planes}; }
+
+  // One of the arrays, [rows * planes, columns].
+  template <typename T>
+  nb::ndarray<nb::numpy, T, nb::ndim<2>> copy_of(const std::vector<T>& items, int columns) const {
+    return to_numpy(items, static_cast<size_t>(rows) * planes, columns);
+  }
 
   int rows;
   int inputs;
+  int planes;
   std::vector<int8_t> values;
   std::vector<float> scales;
   std::vector<int32_t> sums;
@@ -59,9 +67,11 @@ void quantize_into(const Runtime& runtime, const float* x, OwnedRows& quantized)
   });
 }
 
-OwnedRows quantize_rows(const Runtime& runtime, const Floats& x) {
+OwnedRows quantize_rows(const Runtime& runtime, const Floats& x, int planes) {
+  require(1 <= planes && planes <= kMaxPlanes,
+          "planes must be 1 or 2, not " + std::to_string(planes));
   require(x.shape(1) > 0 && x.shape(1) % kGroup == 0, "rows must be a multiple of 32 long");
-  OwnedRows quantized(static_cast<int>(x.shape(0)), static_cast<int>(x.shape(1)));
+  OwnedRows quantized(static_cast<int>(x.shape(0)), static_cast<int>(x.shape(1)), planes);
   nb::gil_scoped_release release;
   quantize_into(runtime, x.data(), quantized);
   return quantized;
@@ -77,7 +87,7 @@ nb::ndarray<nb::numpy, float, nb::ndim<2>> matmul(const Runtime& runtime, const 
   std::vector<float> y(static_cast<size_t>(rows) * w.outputs);
   {
     nb::gil_scoped_release release;
-    OwnedRows quantized(rows, w.inputs);
+    OwnedRows quantized(rows, w.inputs, w.activation_planes);
     if (!w.has_floats()) quantize_into(runtime, x.data(), quantized);
     const Activations activations{x.data(), quantized.view()};
     runtime.pool->run([&](int index, int count) {
@@ -88,14 +98,17 @@ nb::ndarray<nb::numpy, float, nb::ndim<2>> matmul(const Runtime& runtime, const 
   return to_numpy(std::move(y), rows, w.outputs);
 }
 
-void require_integers(const PackedMatrix& w) {
+void require_fit(const PackedMatrix& w, const OwnedRows& x) {
   require(!w.has_floats(), "weights that are floats are not multiplied with quantised rows");
+  require(x.inputs == w.inputs, "rows and matrix differ in their number of inputs");
+  require(x.planes >= w.activation_planes,
+          "the matrix takes activations in " + std::to_string(w.activation_planes) +
+              " planes, of which the rows have " + std::to_string(x.planes));
 }
 
 void matmul_tiles(const Runtime& runtime, const PackedMatrix& w, OwnedRows& x, const FloatsOut& y,
                   int tile_begin, int tile_end) {
-  require_integers(w);
-  require(x.inputs == w.inputs, "rows and matrix differ in their number of inputs");
+  require_fit(w, x);
   require(y.shape(0) == static_cast<size_t>(x.rows) && y.shape(1) == static_cast<size_t>(w.outputs),
           "the result must be of shape [rows, outputs]");
   require(0 <= tile_begin && tile_begin <= tile_end && tile_end <= w.num_tiles(),
@@ -148,8 +161,7 @@ double time_sweep(const Runtime& runtime, const std::vector<const PackedMatrix*>
                   OwnedRows& x) {
   int most_outputs = 0;
   for (const PackedMatrix* w : matrices) {
-    require_integers(*w);
-    require(x.inputs == w->inputs, "rows and matrix differ in their number of inputs");
+    require_fit(*w, x);
     most_outputs = w->outputs > most_outputs ? w->outputs : most_outputs;
   }
   std::vector<float> y(static_cast<size_t>(x.rows) * most_outputs);
@@ -191,10 +203,10 @@ double time_read(const Runtime& runtime, const Bytes& data) {
 }
 
 PackedMatrix pack_array(const Bytes& data, const std::string& quantization, int outputs, int inputs,
-                        int num_threads, const std::string& weights) {
+                        int num_threads, const std::string& weights, int activation_planes) {
   nb::gil_scoped_release release;
-  return pack(data.data(), data.nbytes(), quantization, float_form(weights), outputs, inputs,
-              num_threads);
+  return pack(data.data(), data.nbytes(), quantization, float_form(weights), activation_planes,
+              outputs, inputs, num_threads);
 }
 
 std::string form_name(const PackedMatrix& w) {
@@ -212,17 +224,20 @@ void bind_types(nb::module_& module) {
       .def_ro("inputs", &PackedMatrix::inputs)
       .def_prop_ro("num_tiles", &PackedMatrix::num_tiles)
       .def_prop_ro("num_bytes", &PackedMatrix::num_bytes)
+      .def_ro("activation_planes", &PackedMatrix::activation_planes,
+              "In how many planes of 8 bits products take activations; 0: as float32.")
       .def_prop_ro("form", &form_name);
   nb::class_<OwnedRows>(module, "QuantizedRows",
-                        "Activations in 8 bits with a scale per 32 inputs.")
-      .def_prop_ro("values",
-                   [](const OwnedRows& x) { return to_numpy(x.values, x.rows, x.inputs); },
+                        "Activations in planes of 8 bits with a scale per 32 inputs; the planes of "
+                        "a row follow each other.")
+      .def_ro("planes", &OwnedRows::planes)
+      .def_prop_ro("values", [](const OwnedRows& x) { return x.copy_of(x.values, x.inputs); },
                    nb::rv_policy::move)
       .def_prop_ro("scales",
-                   [](const OwnedRows& x) { return to_numpy(x.scales, x.rows, x.inputs / kGroup); },
+                   [](const OwnedRows& x) { return x.copy_of(x.scales, x.inputs / kGroup); },
                    nb::rv_policy::move)
       .def_prop_ro("sums",
-                   [](const OwnedRows& x) { return to_numpy(x.sums, x.rows, x.inputs / kGroup); },
+                   [](const OwnedRows& x) { return x.copy_of(x.sums, x.inputs / kGroup); },
                    nb::rv_policy::move);
 }
 
@@ -234,12 +249,14 @@ void bind_matmul(nb::module_& module) {
              "Why a matrix of this type and width cannot be packed; empty if it can.");
   module.def("pack", &pack_array, nb::arg("data"), nb::arg("quantization"), nb::arg("outputs"),
              nb::arg("inputs"), nb::arg("num_threads"), nb::arg("weights") = "auto",
+             nb::arg("activation_planes") = 1,
              "Packs a matrix from its bytes in the file; `weights` says what becomes of floats: "
-             "8-bit groups (auto), bf16 or f32. ValueError if that is impossible.");
+             "8-bit groups (auto), bf16 or f32. Products with 8-bit weights that have one scale "
+             "can take activations in 2 planes of 8 bits. ValueError if that is impossible.");
   module.def("unpack", &unpack, nb::arg("runtime"), nb::arg("matrix"),
              "The weights as float32 [outputs, inputs].");
   module.def("quantize_rows", &quantize_rows, nb::arg("runtime"), nb::arg("x"),
-             "Activations [R, inputs] in 8 bits.");
+             nb::arg("planes") = 1, "Activations [R, inputs] in planes of 8 bits.");
   module.def("matmul", &matmul, nb::arg("runtime"), nb::arg("matrix"), nb::arg("x"),
              "x [R, inputs], quantised where the weights are integers, times the matrix: float32 "
              "[R, outputs].");

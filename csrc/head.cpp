@@ -20,7 +20,7 @@ Activations reserve_normed(const Head& head, Workspace& workspace, int count) {
   const int hidden = head.matrix->inputs;
   workspace.normed.reserve(static_cast<int64_t>(count) * hidden);
   return {workspace.normed.data(),
-          workspace.outer.reserve(count, hidden, has_integers({head.matrix}))};
+          workspace.outer.reserve(count, hidden, most_planes({head.matrix}))};
 }
 
 void norm_wanted(const Head& head, Workspace& workspace, const float* stream,

@@ -17,11 +17,12 @@ struct AttendArguments;
 struct KernelTable {
   const char* name;
 
-  // Quantises groups [group_begin, group_end) of every row to int8 with one scale per 32 inputs.
+  // Quantises groups [group_begin, group_end) of every row to int8 with one scale per 32 inputs, in
+  // as many planes as `out` has.
   void (*quantize_rows)(const float* x, int64_t ldx, int rows, int inputs, QuantizedRows out,
                         int group_begin, int group_end);
-  // y[r][n] for the outputs of tiles [tile_begin, tile_end) of integer weights; writes real outputs
-  // only.
+  // y[r][n] for the outputs of tiles [tile_begin, tile_end) of integer weights; takes as many planes
+  // as the matrix wants, which x must have; writes real outputs only.
   void (*matmul)(const PackedMatrix& w, const QuantizedRows& x, int rows, float* y, int64_t ldy,
                  int tile_begin, int tile_end);
   // The same of weights that are floats.

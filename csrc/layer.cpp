@@ -93,10 +93,10 @@ void mlp_block(const Layer& layer, Workspace& workspace, float* stream, int rows
   float* normed = workspace.normed.data();
   float* gate = workspace.gate.data();
   float* up = workspace.up.data();
-  const bool is_outer_wanted = has_integers({layer.gate_proj, layer.up_proj});
-  const bool is_inner_wanted = has_integers({layer.down_proj});
-  const Activations outer{normed, workspace.outer.reserve(rows, hidden, is_outer_wanted)};
-  const Activations inner{gate, workspace.inner.reserve(rows, inner_size, is_inner_wanted)};
+  const int outer_planes = most_planes({layer.gate_proj, layer.up_proj});
+  const int inner_planes = most_planes({layer.down_proj});
+  const Activations outer{normed, workspace.outer.reserve(rows, hidden, outer_planes)};
+  const Activations inner{gate, workspace.inner.reserve(rows, inner_size, inner_planes)};
   pool.run([&](int index, int count) {
     const Worker worker{index, count};
     norm_rows(kernels, stream, nullptr, rows, layer.post_attention_norm, layer.eps, normed,
@@ -108,7 +108,7 @@ void mlp_block(const Layer& layer, Workspace& workspace, float* stream, int rows
     multiply(kernels, *layer.up_proj, outer, rows, up, inner_size, tiles);
     kernels.swiglu(gate, up, inner_size, rows, tiles.begin * kTile, tiles.end * kTile, gate,
                    inner_size);
-    if (is_inner_wanted) {
+    if (inner_planes > 0) {
       kernels.quantize_rows(gate, inner_size, rows, inner_size, inner.quantized, tiles.begin,
                             tiles.end);
     }

@@ -153,9 +153,21 @@ bool pack_tile(const uint8_t* rows, int64_t row_bytes, int num_rows, int num_gro
   return is_fit;
 }
 
+void require_planes(int planes, Values values, Scales scales) {
+  if (planes < 1 || planes > kMaxPlanes) {
+    throw std::invalid_argument("activation_planes must be 1 or 2, not " + std::to_string(planes));
+  }
+  if (planes > 1 && (values != Values::k8Bit || scales != Scales::kHalf)) {
+    throw std::invalid_argument(
+        "only 8-bit weights with one scale take activations in " + std::to_string(planes) +
+        " planes");
+  }
+}
+
 template <typename Format>
-PackedMatrix pack_as(const uint8_t* data, size_t num_bytes, int outputs, int inputs,
-                     int num_threads) {
+PackedMatrix pack_as(const uint8_t* data, size_t num_bytes, int activation_planes, int outputs,
+                     int inputs, int num_threads) {
+  require_planes(activation_planes, Format::kValues, Format::kScales);
   const int64_t row_bytes = int64_t{inputs} / Format::kBlock * Format::kBlockBytes;
   if (num_bytes != static_cast<size_t>(outputs * row_bytes)) {
     throw std::invalid_argument("a matrix of " + std::to_string(outputs) + " x " +
@@ -169,6 +181,7 @@ PackedMatrix pack_as(const uint8_t* data, size_t num_bytes, int outputs, int inp
   w.values = Format::kValues;
   w.scales = Format::kScales;
   w.zero_point = Format::kZeroPoint;
+  w.activation_planes = is_float(w.values) ? 0 : activation_planes;
   w.tile_bytes = tile_bytes_of(w.values, w.scales, inputs);
   const std::shared_ptr<uint8_t> packed = allocate(static_cast<size_t>(w.num_bytes()));
   w.data = packed.get();
@@ -245,13 +258,15 @@ std::string why_unpackable(const std::string& quantization, int inputs) {
 }
 
 PackedMatrix pack(const uint8_t* data, size_t num_bytes, const std::string& quantization,
-                  FloatForm floats, int outputs, int inputs, int num_threads) {
+                  FloatForm floats, int activation_planes, int outputs, int inputs,
+                  int num_threads) {
   const std::string reason = why_unpackable(quantization, inputs);
   if (!reason.empty()) throw std::invalid_argument(reason);
   if (outputs <= 0) throw std::invalid_argument("a matrix needs at least one output");
   PackedMatrix packed{};
   with_format(quantization, floats, [&](auto format) {
-    packed = pack_as<decltype(format)>(data, num_bytes, outputs, inputs, num_threads);
+    packed = pack_as<decltype(format)>(data, num_bytes, activation_planes, outputs, inputs,
+                                       num_threads);
   });
   return packed;
 }

@@ -25,10 +25,14 @@ FloatForm float_form(const std::string& weights);
 // Packs a matrix from its bytes in the file, in row order. Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K,
 // Q5_K and Q6_K lose nothing, whatever is said of floats.
 //
-// Throws std::invalid_argument: a type or width that cannot be packed, another number of bytes
+// Products with the matrix take activations in so many planes: 1, or 2 where the form is that of
+// 8-bit values with one scale. Of weights that stay floats that is no question.
+//
+// Throws std::invalid_argument: planes that the form does not have, a type or width that cannot be packed, another number of bytes
 // than the shape asks for, a weight that is not finite in its form or, quantised, beyond half
 // precision's scale.
 PackedMatrix pack(const uint8_t* data, size_t num_bytes, const std::string& quantization,
-                  FloatForm floats, int outputs, int inputs, int num_threads);
+                  FloatForm floats, int activation_planes, int outputs, int inputs,
+                  int num_threads);
 
 }  // namespace oneglance

@@ -34,6 +34,7 @@ namespace oneglance {
 constexpr int kTile = 32;
 constexpr int kGroup = 32;
 constexpr int kRunGroups = 8;
+constexpr int kMaxPlanes = 2;
 
 enum class Values : uint8_t { k4Bit, k5Bit, k6Bit, k8Bit, kBf16, kF32 };
 
@@ -70,6 +71,7 @@ struct PackedMatrix {
   Values values;
   Scales scales;
   int zero_point;      // only kHalf and kSuper16
+  int activation_planes;  // that its products take: 1 or 2; 0 of floats, which take floats
   int64_t tile_bytes;  // a multiple of 64
   const uint8_t* data;  // [num_tiles * tile_bytes], aligned to 64 bytes
   std::shared_ptr<const void> owner;  // keeps `data` alive
@@ -83,17 +85,22 @@ struct PackedMatrix {
   ONEGLANCE_INLINE PackedMatrix tiles(int begin, int end) const {
     const int first = begin * kTile;
     const int last = end * kTile < outputs ? end * kTile : outputs;
-    return {last - first, inputs,     values,
-            scales,       zero_point, tile_bytes,
-            data + begin * tile_bytes, nullptr};
+    return {last - first, inputs,
+            values,       scales,
+            zero_point,   activation_planes,
+            tile_bytes,   data + begin * tile_bytes,
+            nullptr};
   }
 };
 
-// Activations, row by row: values in -127..127, x is about scale * value.
+// Activations in P planes, row by row and in each plane by plane: values in -127..127. The first
+// plane's scale * value is about x, the second's about what x has beyond that. A product with two
+// planes is the sum of the products with each; it has 16 bits of x, and reads the weights once.
 struct QuantizedRows {
-  int8_t* values;  // [R][K]
-  float* scales;   // [R][K / 32]
-  int32_t* sums;   // [R][K / 32] sum of a group's values
+  int8_t* values;  // [R][P][K]
+  float* scales;   // [R][P][K / 32]
+  int32_t* sums;   // [R][P][K / 32] sum of a group's values
+  int planes;      // P; a product may take fewer than there are
 };
 
 // The same activations for matrices of both kinds; what no matrix asks for need not be filled.

@@ -13,8 +13,8 @@
 namespace oneglance {
 
 inline QuantizedRows from_row(const QuantizedRows& rows, int64_t row, int64_t inputs) {
-  const int64_t groups = row * (inputs / kGroup);
-  return {rows.values + row * inputs, rows.scales + groups, rows.sums + groups};
+  const int64_t groups = row * rows.planes * (inputs / kGroup);
+  return {rows.values + groups * kGroup, rows.scales + groups, rows.sums + groups, rows.planes};
 }
 
 // Where the k-th of `count` items of equal cost begins for a thread: items whose start lies below
@@ -35,10 +35,12 @@ struct Worker {
   int64_t high(int64_t total) const { return total * (index + 1) / count; }
 };
 
-// Whether any of these matrices takes quantised activations.
-inline bool has_integers(std::initializer_list<const PackedMatrix*> matrices) {
-  return std::any_of(matrices.begin(), matrices.end(),
-                     [](const PackedMatrix* matrix) { return !matrix->has_floats(); });
+// In how many planes these matrices want activations quantised, each taking what it wants of them;
+// none where all take floats.
+inline int most_planes(std::initializer_list<const PackedMatrix*> matrices) {
+  int planes = 0;
+  for (const PackedMatrix* matrix : matrices) planes = std::max(planes, matrix->activation_planes);
+  return planes;
 }
 
 // y = matrix(x) for some tiles of outputs, from whichever kind of activations the matrix takes.

@@ -45,16 +45,17 @@ class Buffer {
   int64_t capacity_ = 0;
 };
 
-// Quantised rows of up to so many inputs.
+// Quantised rows of up to so many inputs and planes.
 class QuantizedBuffer {
  public:
-  // Empty rows where no matrix takes them.
-  QuantizedRows reserve(int64_t rows, int64_t inputs, bool is_wanted) {
-    if (!is_wanted) return {};
-    values_.reserve(rows * inputs);
-    scales_.reserve(rows * (inputs / kGroup));
-    sums_.reserve(rows * (inputs / kGroup));
-    return {values_.data(), scales_.data(), sums_.data()};
+  // Empty rows where there are no planes, as no matrix takes them.
+  QuantizedRows reserve(int64_t rows, int64_t inputs, int planes) {
+    if (planes == 0) return {};
+    const int64_t groups = rows * planes * (inputs / kGroup);
+    values_.reserve(groups * kGroup);
+    scales_.reserve(groups);
+    sums_.reserve(groups);
+    return {values_.data(), scales_.data(), sums_.data(), planes};
   }
 
  private:

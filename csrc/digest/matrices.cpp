@@ -15,6 +15,7 @@ struct Form {
   Values values;
   Scales scales;
   int zero_point;
+  int activation_planes = 1;
 };
 
 // Those that `pack` makes, by the format that it makes them of.
@@ -23,6 +24,7 @@ constexpr Form kForms[] = {
     {"q4_k", Values::k4Bit, Scales::kSuper, 0},   {"q5_0", Values::k5Bit, Scales::kHalf, 16},
     {"q5_1", Values::k5Bit, Scales::kHalfMin, 0}, {"q5_k", Values::k5Bit, Scales::kSuper, 0},
     {"q6_k", Values::k6Bit, Scales::kSuper16, 32}, {"q8_0", Values::k8Bit, Scales::kHalf, 0},
+    {"q8_0 in two planes", Values::k8Bit, Scales::kHalf, 0, 2},
 };
 
 // Three tiles, the last one not full; groups for one whole run and a part of the next.
@@ -35,7 +37,11 @@ class Matrix {
  public:
   template <typename Byte>
   Matrix(const Form& form, Random& random, Byte byte) {
-    view_ = {kOutputs, kInputs, form.values, form.scales, form.zero_point, 0, nullptr, nullptr};
+    view_ = {kOutputs,        kInputs,
+             form.values,     form.scales,
+             form.zero_point, form.activation_planes,
+             0,               nullptr,
+             nullptr};
     const int num_runs = (view_.num_groups() + kRunGroups - 1) / kRunGroups;
     const int group_bytes = value_bytes(form.values) + scale_bytes(form.scales);
     const int64_t used = num_runs * run_bytes(form.scales) + view_.num_groups() * group_bytes;
@@ -75,23 +81,25 @@ class Matrix {
 };
 
 struct Rows {
-  Rows(int rows, int inputs)
-      : values(static_cast<std::size_t>(rows) * inputs),
+  Rows(int rows, int inputs, int num_planes)
+      : planes(num_planes),
+        values(static_cast<std::size_t>(rows) * num_planes * inputs),
         scales(values.size() / kGroup),
         sums(values.size() / kGroup) {}
 
   void sum_up() {
     for (std::size_t i = 0; i < values.size(); ++i) sums[i / kGroup] += values[i];
   }
-  QuantizedRows view() { return {values.data(), scales.data(), sums.data()}; }
+  QuantizedRows view() { return {values.data(), scales.data(), sums.data(), planes}; }
 
+  int planes;
   std::vector<int8_t> values;
   std::vector<float> scales;
   std::vector<int32_t> sums;
 };
 
-Rows random_rows(int rows, Random& random) {
-  Rows x(rows, kInputs);
+Rows random_rows(int rows, int planes, Random& random) {
+  Rows x(rows, kInputs, planes);
   for (int8_t& value : x.values) value = static_cast<int8_t>(random.below(255) - 127);
   for (float& scale : x.scales) scale = random.unit();
   x.sum_up();
@@ -116,9 +124,13 @@ void digest_products(const KernelTable& kernels, const Form& form) {
   std::vector<int> counts = {24, 33, 48, 64};
   for (int rows = 1; rows <= 17; ++rows) counts.push_back(rows);
   for (const int rows : counts) {
-    Rows x = random_rows(rows, random);
+    Rows x = random_rows(rows, form.activation_planes, random);
     digest_product(kernels, w.view(), x, rows, form.name);
   }
+  // Rows with more planes than this matrix takes, as another one of the layer takes them.
+  if (form.activation_planes == kMaxPlanes) return;
+  Rows x = random_rows(5, kMaxPlanes, random);
+  digest_product(kernels, w.view(), x, 5, std::string(form.name) + " of two planes the first");
 }
 
 // Weights and activations at the ends of their ranges, where sums would saturate or wrap.
@@ -128,7 +140,7 @@ void digest_extremes(const KernelTable& kernels, const Form& form) {
     const Matrix w(form, random, [&] { return static_cast<uint8_t>(byte); });
     for (const int signs : {1, -1, 0}) {
       const int rows = 9;
-      Rows x(rows, kInputs);
+      Rows x(rows, kInputs, form.activation_planes);
       for (int8_t& value : x.values) {
         const int sign = signs == 0 ? 2 * random.below(2) - 1 : signs;
         value = static_cast<int8_t>(127 * sign);
@@ -156,7 +168,7 @@ void digest_embedding(const KernelTable& kernels, const Form& form) {
 }
 
 // Rows of every kind: usual ones, zeros, too small to be scaled, any bits at all.
-void digest_quantization(const KernelTable& kernels) {
+void digest_quantization(const KernelTable& kernels, int planes) {
   Random random(4);
   const int rows = 12;
   const int64_t ldx = kInputs + 7;
@@ -171,7 +183,7 @@ void digest_quantization(const KernelTable& kernels) {
       default: break;
     }
   }
-  Rows out(rows, kInputs);
+  Rows out(rows, kInputs, planes);
   const int groups = kInputs / kGroup;
   kernels.quantize_rows(x.data(), ldx, rows, kInputs, out.view(), 3, groups);
   kernels.quantize_rows(x.data(), ldx, rows, kInputs, out.view(), 0, 2);
@@ -179,13 +191,13 @@ void digest_quantization(const KernelTable& kernels) {
   hash.add(out.values);
   hash.add(out.scales);
   hash.add(out.sums);
-  hash.print("quantize_rows");
+  hash.print("quantize_rows planes=" + std::to_string(planes));
 }
 
 }  // namespace
 
 void digest_matrices(const KernelTable& kernels) {
-  digest_quantization(kernels);
+  for (int planes = 1; planes <= kMaxPlanes; ++planes) digest_quantization(kernels, planes);
   for (const Form& form : kForms) {
     digest_products(kernels, form);
     digest_extremes(kernels, form);

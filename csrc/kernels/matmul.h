@@ -6,13 +6,18 @@
 //   kSuper16           acc = acc + float(sc0 * dot0 + sc1 * dot1) * (d * sx)
 //                      (the dots of the two halves, with q - zero_point)
 // where kSuper has d := d * sc and m := -(dmin * mn), one rounded product each.
+// Where activations come in two planes, that is done for each, and y = acc of the first + acc of
+// the second.
 // Integers stay below 2^24, so their conversion is exact. Rows, tiles and lanes are independent:
 // how they are split changes no bit.
+//
+// Here a staged row is one plane of a row; the planes of a row follow each other and are never
+// split between chunks.
 
 namespace oneglance::ONEGLANCE_ISA {
 namespace {
 
-constexpr int kMaxStagedRows = 48;  // rows for which the weights are read from memory once
+constexpr int kMaxStagedRows = 48;  // for which the weights are read from memory once
 // How far ahead weights are asked for. The hardware's own prefetching stops at pages of 4 KiB and
 // alone reaches about 60 % of the bandwidth; between 2 and 16 KiB makes no difference.
 constexpr int kPrefetchBytes = 4096;
@@ -104,7 +109,7 @@ __attribute__((noinline)) void add_group(const uint8_t* values, const GroupScale
   }
 }
 
-// The same for any number of rows up to a block.
+// The same for any number of staged rows up to a block.
 template <Values V, Scales S, int R = kMaxBlockRows>
 inline void add_group_to_block(const uint8_t* values, const GroupScales<S>& scales,
                                const RowGroup* rows, int num_rows, float (*acc)[kTile]) {
@@ -117,7 +122,7 @@ inline void add_group_to_block(const uint8_t* values, const GroupScales<S>& scal
   add_group<V, S, R>(values, scales, rows, acc);
 }
 
-// The same for any number of rows up to a chunk, in blocks of nearly equal size.
+// The same for any number of staged rows up to a chunk, in blocks of nearly equal size.
 template <Values V, Scales S>
 inline void add_group_to_chunk(const uint8_t* values, const GroupScales<S>& scales,
                                const RowGroup* rows, int num_rows, float (*acc)[kTile]) {
@@ -135,7 +140,7 @@ inline void prefetch(const uint8_t* from, int bytes) {
 }
 
 // Activations as the inner loop reads them, one sequential stream: chunk after chunk of rows, in
-// each [group][row of the chunk].
+// each [group][row of the chunk][plane].
 class StagedRows {
  public:
   StagedRows() = default;
@@ -145,17 +150,19 @@ class StagedRows {
 
   void fill(const QuantizedRows& x, const PackedMatrix& w, int row, int count, int chunk_rows) {
     const int64_t num_groups = w.num_groups();
-    reserve(num_groups * count);
+    reserve(num_groups * count * w.activation_planes);
     RowGroup* to = groups_;
     for (int first = 0; first < count; first += chunk_rows) {
       const int rows = count - first < chunk_rows ? count - first : chunk_rows;
       for (int64_t g = 0; g < num_groups; ++g) {
-        for (int64_t r = row + first; r < row + first + rows; ++r, ++to) {
-          const int64_t at = r * num_groups + g;
-          std::memcpy(to->values, x.values + at * kGroup, kGroup);
-          to->scale = x.scales[at];
-          to->scaled_sum = x.scales[at] * static_cast<float>(x.sums[at]);
-          set_biases(*to, w, x.sums[at]);
+        for (int64_t r = row + first; r < row + first + rows; ++r) {
+          for (int p = 0; p < w.activation_planes; ++p, ++to) {
+            const int64_t at = (r * x.planes + p) * num_groups + g;
+            std::memcpy(to->values, x.values + at * kGroup, kGroup);
+            to->scale = x.scales[at];
+            to->scaled_sum = x.scales[at] * static_cast<float>(x.sums[at]);
+            set_biases(*to, w, x.sums[at]);
+          }
         }
       }
     }
@@ -178,16 +185,25 @@ class StagedRows {
   int64_t capacity_ = 0;
 };
 
-// One tile, one chunk of rows; y is that of the first row.
+// Adds the further planes of a row to its first.
+inline void add_planes(float (*acc)[kTile], int planes) {
+  for (int p = 1; p < planes; ++p) {
+    for (int o = 0; o < kTile; ++o) acc[0][o] = acc[0][o] + acc[p][o];
+  }
+}
+
+// One tile, one chunk of `count` rows; y is that of the first row.
 template <Values V, Scales S>
 void matmul_tile(const PackedMatrix& w, const RowGroup* rows, int count, int tile, float* y,
                  int64_t ldy) {
+  const int planes = w.activation_planes;
+  const int staged = count * planes;
   constexpr int group_bytes = value_bytes(V) + scale_bytes(S);
   const uint8_t* stream = w.data + tile * w.tile_bytes;
   alignas(64) float acc[kMaxChunkRows][kTile] = {};
   GroupScales<S> scales;
   UnpackedGroup unpacked;
-  for (int64_t g = 0; g < w.num_groups(); ++g, stream += group_bytes, rows += count) {
+  for (int64_t g = 0; g < w.num_groups(); ++g, stream += group_bytes, rows += staged) {
     if (run_bytes(S) > 0 && g % kRunGroups == 0) {
       scales.begin_run(stream);
       stream += run_bytes(S);
@@ -197,21 +213,26 @@ void matmul_tile(const PackedMatrix& w, const RowGroup* rows, int count, int til
     if constexpr (V == Values::k5Bit) unpacked.fill<1>(stream);
     if constexpr (V == Values::k6Bit) unpacked.fill<2>(stream);
     constexpr bool is_unpacked = V == Values::k5Bit || V == Values::k6Bit;
-    add_group_to_chunk<V, S>(is_unpacked ? unpacked.bytes : stream, scales, rows, count, acc);
+    add_group_to_chunk<V, S>(is_unpacked ? unpacked.bytes : stream, scales, rows, staged, acc);
   }
   const int first = tile * kTile;
   const int outputs = w.outputs - first < kTile ? w.outputs - first : kTile;
   for (int r = 0; r < count; ++r) {
-    std::memcpy(y + r * ldy + first, acc[r], sizeof(float) * outputs);
+    add_planes(acc + r * planes, planes);
+    std::memcpy(y + r * ldy + first, acc[r * planes], sizeof(float) * outputs);
   }
 }
 
 void matmul(const PackedMatrix& w, const QuantizedRows& x, int rows, float* y, int64_t ldy,
             int tile_begin, int tile_end) {
+  static_assert(kMaxStagedRows % kMaxPlanes == 0 && kMaxChunkRows % kMaxPlanes == 0,
+                "whole rows fill them");
   static thread_local StagedRows staged;
-  for (int row = 0; row < rows; row += kMaxStagedRows) {
-    const int count = rows - row < kMaxStagedRows ? rows - row : kMaxStagedRows;
-    const int chunk_rows = even_part(count, kMaxChunkRows);
+  const int planes = w.activation_planes;
+  const int most_rows = kMaxStagedRows / planes;
+  for (int row = 0; row < rows; row += most_rows) {
+    const int count = rows - row < most_rows ? rows - row : most_rows;
+    const int chunk_rows = even_part(count, kMaxChunkRows / planes);
     staged.fill(x, w, row, count, chunk_rows);
     with_form(w, [&](auto values, auto scales) {
       for (int tile = tile_begin; tile < tile_end; ++tile) {
@@ -220,7 +241,7 @@ void matmul(const PackedMatrix& w, const QuantizedRows& x, int rows, float* y, i
           const int chunk = count - first < chunk_rows ? count - first : chunk_rows;
           matmul_tile<decltype(values)::value, decltype(scales)::value>(
               w, groups, chunk, tile, y + (row + first) * ldy, ldy);
-          groups += int64_t{chunk} * w.num_groups();
+          groups += int64_t{chunk} * planes * w.num_groups();
         }
       }
     });

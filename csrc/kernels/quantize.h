@@ -1,10 +1,12 @@
 // Quantises activations to 8 bits. Included once per instruction set.
 //
 // Per row and group of 32 inputs: scale = amax / 127, inverse = 127 / amax,
-// value = x * inverse rounded to nearest even, sum = sum of the values.
+// value = x * inverse rounded to nearest even, sum = sum of the values. A second plane is the same
+// of the remainders x - value * scale: one product and one difference, both rounded.
 // - Where amax is 0, or so small that 127 / amax overflows (below about 4e-37), the values are 0.
 // - Where x has a NaN or an infinity, the values are 0 and the scale is not finite, so that every
-//   output of the row becomes NaN instead of a plausible number.
+//   output of the row becomes NaN instead of a plausible number. So does a remainder, which is
+//   not finite either; of finite x only the largest float can have such a one.
 
 namespace oneglance::ONEGLANCE_ISA {
 namespace {
@@ -44,13 +46,25 @@ inline void quantize_group(const float* x, int8_t* values, float* scale, int32_t
   *sum = total;
 }
 
+inline void subtract_plane(const float* x, const int8_t* values, float scale, float* remainder) {
+  for (int k = 0; k < kGroup; ++k) remainder[k] = x[k] - static_cast<float>(values[k]) * scale;
+}
+
 void quantize_rows(const float* x, int64_t ldx, int rows, int inputs, QuantizedRows out,
                    int group_begin, int group_end) {
   const int64_t groups = inputs / kGroup;
   for (int r = 0; r < rows; ++r) {
     for (int64_t g = group_begin; g < group_end; ++g) {
-      quantize_group(x + r * ldx + g * kGroup, out.values + r * inputs + g * kGroup,
-                     out.scales + r * groups + g, out.sums + r * groups + g);
+      const float* from = x + r * ldx + g * kGroup;
+      float remainder[kGroup];
+      for (int p = 0; p < out.planes; ++p) {
+        const int64_t at = (static_cast<int64_t>(r) * out.planes + p) * groups + g;
+        int8_t* values = out.values + at * kGroup;
+        quantize_group(from, values, out.scales + at, out.sums + at);
+        if (p + 1 == out.planes) break;
+        subtract_plane(from, values, out.scales[at], remainder);
+        from = remainder;
+      }
     }
   }
 }

@@ -40,10 +40,19 @@ class PackedMatrix:
     def num_bytes(self) -> int: ...
 
     @property
+    def activation_planes(self) -> int:
+        """In how many planes of 8 bits products take activations; 0: as float32."""
+
+    @property
     def form(self) -> str: ...
 
 class QuantizedRows:
-    """Activations in 8 bits with a scale per 32 inputs."""
+    """
+    Activations in planes of 8 bits with a scale per 32 inputs; the planes of a row follow each other.
+    """
+
+    @property
+    def planes(self) -> int: ...
 
     @property
     def values(self) -> Annotated[NDArray[numpy.int8], dict(shape=(None, None))]: ...
@@ -57,16 +66,16 @@ class QuantizedRows:
 def why_unpackable(quantization: str, inputs: int) -> str:
     """Why a matrix of this type and width cannot be packed; empty if it can."""
 
-def pack(data: Annotated[NDArray[numpy.uint8], dict(order='C', device='cpu', writable=False)], quantization: str, outputs: int, inputs: int, num_threads: int, weights: str = 'auto') -> PackedMatrix:
+def pack(data: Annotated[NDArray[numpy.uint8], dict(order='C', device='cpu', writable=False)], quantization: str, outputs: int, inputs: int, num_threads: int, weights: str = 'auto', activation_planes: int = 1) -> PackedMatrix:
     """
-    Packs a matrix from its bytes in the file; `weights` says what becomes of floats: 8-bit groups (auto), bf16 or f32. ValueError if that is impossible.
+    Packs a matrix from its bytes in the file; `weights` says what becomes of floats: 8-bit groups (auto), bf16 or f32. Products with 8-bit weights that have one scale can take activations in 2 planes of 8 bits. ValueError if that is impossible.
     """
 
 def unpack(runtime: Runtime, matrix: PackedMatrix) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None))]:
     """The weights as float32 [outputs, inputs]."""
 
-def quantize_rows(runtime: Runtime, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> QuantizedRows:
-    """Activations [R, inputs] in 8 bits."""
+def quantize_rows(runtime: Runtime, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], planes: int = 1) -> QuantizedRows:
+    """Activations [R, inputs] in planes of 8 bits."""
 
 def matmul(runtime: Runtime, matrix: PackedMatrix, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None))]:
     """

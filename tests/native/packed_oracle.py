@@ -158,10 +158,26 @@ def quantize_rows(x: Floats) -> tuple[Ints, Floats, Ints]:
     return values.reshape(x.shape), scales, values.sum(axis=-1)
 
 
-def matmul(parts: Parts, x: Floats) -> Floats:
+def quantize_planes(x: Floats) -> list[tuple[Ints, Floats, Ints]]:
+    """Activations in two planes of 8 bits; the second quantises what the first leaves of x."""
+    first = quantize_rows(x)
+    values, scales, _ = first
+    remainder = x - values.astype(np.float32) * np.repeat(scales, GROUP, axis=1)
+    return [first, quantize_rows(remainder)]
+
+
+def matmul(parts: Parts, x: Floats, planes: int = 1) -> Floats:
     """[R, N]: the packed product, in the order in which the kernels do it."""
-    values, scales, sums = quantize_rows(x)
-    acc = np.zeros((len(x), len(parts.q)), dtype=np.float32)
+    first, *others = (_product(parts, *plane) for plane in quantize_planes(x)[:planes])
+    for other in others:
+        first = first + other
+    assert first.dtype == np.float32
+    return first
+
+
+def _product(parts: Parts, values: Ints, scales: Floats, sums: Ints) -> Floats:
+    """[R, N]: the product with one plane."""
+    acc = np.zeros((len(values), len(parts.q)), dtype=np.float32)
     for g in range(scales.shape[1]):
         scale = scales[:, g, None]
         d = parts.d[None, :, g]
@@ -175,7 +191,6 @@ def matmul(parts: Parts, x: Floats) -> Floats:
                 acc = acc + m * scaled_sum
             else:
                 acc = acc - (m * parts.small_min[None, :, g]) * scaled_sum
-    assert acc.dtype == np.float32
     return acc
 
 

@@ -27,14 +27,20 @@ class Setup:
     """A random head and rows; `copies` of each output make ties."""
 
     def __init__(
-        self, isa: str = ISAS[0], num_threads: int = 2, weights: str = "auto", copies: int = 1
+        self,
+        isa: str = ISAS[0],
+        num_threads: int = 2,
+        weights: str = "auto",
+        copies: int = 1,
+        planes: int = 1,
     ) -> None:
         rng = np.random.default_rng(3)
         matrix = rng.standard_normal((-(-VOCABULARY // copies), HIDDEN), dtype=np.float32)
         matrix = np.ascontiguousarray(np.tile(matrix, (copies, 1))[:VOCABULARY])
         self.runtime = _native.Runtime(isa, num_threads)
         self.workspace = make_workspace(self.runtime, 16, 8)
-        packed = _native.pack(matrix.view(np.uint8), "F32", VOCABULARY, HIDDEN, 1, weights)
+        data = matrix.view(np.uint8)
+        packed = _native.pack(data, "F32", VOCABULARY, HIDDEN, 1, weights, planes)
         norm = np.ones(HIDDEN, dtype=np.float32)
         self.head = _native.Head(norm=norm, matrix=packed, eps=1e-5)
         self.stream = rng.standard_normal((70, HIDDEN), dtype=np.float32)
@@ -58,9 +64,11 @@ class Setup:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("num_threads", [1, 2, 5])
-@pytest.mark.parametrize("weights", ["auto", "bf16", "f32"])
-def test_it_is_the_beginning_of_the_sorted_row(isa: str, num_threads: int, weights: str) -> None:
-    setup = Setup(isa, num_threads, weights)
+@pytest.mark.parametrize(("weights", "planes"), [("auto", 1), ("auto", 2), ("bf16", 1), ("f32", 1)])
+def test_it_is_the_beginning_of_the_sorted_row(
+    isa: str, num_threads: int, weights: str, planes: int
+) -> None:
+    setup = Setup(isa, num_threads, weights, planes=planes)
     for rows in ([], [0], [11, 3, 3], list(range(70))):
         for num_top in (1, 2, 40):
             setup.check(rows, num_top)

@@ -36,7 +36,8 @@ class Sizes:
     inner: int = 96
     has_bias: bool = False
     has_qk_norm: bool = False
-    forms: tuple[str, ...] = ("auto",)  # of the matrices, in turn
+    # Of the matrices, in turn; "auto 2" takes activations in two planes.
+    forms: tuple[str, ...] = ("auto",)
 
     @property
     def q_size(self) -> int:
@@ -58,6 +59,9 @@ FLAVOURS = {
     "f32 in heads of half groups": Sizes(forms=("f32",), head_dim=16, heads=6, kv_heads=1),
     "integers, f32 and bf16 by turns": Sizes(forms=("auto", "f32", "bf16"), head_dim=16, heads=4),
     "f32, integers and bf16 by turns": Sizes(forms=("f32", "auto", "bf16")),
+    "two planes": Sizes(forms=("auto 2",)),
+    "two planes, one and f32 by turns": Sizes(forms=("auto 2", "auto", "f32"), head_dim=16),
+    "one plane and two by turns": Sizes(forms=("auto", "auto 2"), has_bias=True),
 }
 
 
@@ -113,7 +117,8 @@ class Model:
     def _matrix(self, outputs: int, inputs: int, form: str = "auto") -> _native.PackedMatrix:
         values = self._random(outputs, inputs) / np.float32(np.sqrt(inputs))
         data = values.view(np.uint8).reshape(outputs, -1)
-        return _native.pack(data, "F32", outputs, inputs, 1, form)
+        form, _, planes = form.partition(" ")
+        return _native.pack(data, "F32", outputs, inputs, 1, form, int(planes or 1))
 
     def attention(self, stream: Floats, trees: list[Tree]) -> Floats:
         result = stream.copy()
@@ -231,9 +236,10 @@ def test_close_to_float64(sizes: Sizes) -> None:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("num_threads", [1, 2, 5])
-def test_head(isa: str, num_threads: int) -> None:
+@pytest.mark.parametrize("form", ["auto", "auto 2", "bf16"])
+def test_head(isa: str, num_threads: int, form: str) -> None:
     model = Model(FLAVOURS["llama"], isa, num_threads)
-    matrix, norm = model._matrix(1_003, 64), 1 + model._random(64)
+    matrix, norm = model._matrix(1_003, 64, form), 1 + model._random(64)
     head = _native.Head(norm=norm, matrix=matrix, eps=EPS)
     stream = random_stream(12, 64)
     expected = _native.matmul(

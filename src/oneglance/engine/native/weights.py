@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oneglance import _native
-from oneglance.checkpoints.base import LayerWeights, ModelWeights, Tensor
+from oneglance.checkpoints.base import FLOAT_TYPES, LayerWeights, ModelWeights, Tensor
 from oneglance.config import ModelConfig, WeightsForm
 from oneglance.engine.weight_checks import (
     check_num_layers,
@@ -61,9 +61,9 @@ def pack_model(
     check_num_layers(config, weights)
     packer = _Packer(config, num_threads, form)
     num_units = config.num_layers + 1
-    embedding = packer.vocabulary(weights.embedding)
     is_tied = weights.head is weights.embedding
-    head_matrix = embedding if is_tied else packer.vocabulary(weights.head)
+    embedding = packer.vocabulary(weights.embedding, is_precise=is_tied)
+    head_matrix = embedding if is_tied else packer.vocabulary(weights.head, is_precise=True)
     layers: list[_native.Layer] = []
     for index, layer in enumerate(weights.layers):
         if progress is not None:
@@ -76,6 +76,20 @@ def pack_model(
     return NativeWeights(embedding, tuple(layers), final_norm, head, packer.num_bytes)
 
 
+def precise_planes(quantization: str, form: WeightsForm) -> int:
+    """In how many planes of 8 bits the precise matrices take activations: the head, q, k and v.
+
+    Two where 8-bit groups are made of floats: rounding their inputs to 8 bits moves the law as
+    much as rounding their weights does. Weights that the file has rounded already are further off
+    than that, and their products stay as fast as they are.
+
+    Args:
+        quantization: type of the tensor in the file.
+        form: what becomes of float weights.
+    """
+    return 2 if quantization in FLOAT_TYPES and form == "auto" else 1
+
+
 class _Packer:
     """Packs tensors of one model and counts what they take."""
 
@@ -85,13 +99,16 @@ class _Packer:
         self._config = config
         self._num_threads = num_threads
 
-    def vocabulary(self, tensor: Tensor) -> _native.PackedMatrix:
+    def vocabulary(self, tensor: Tensor, is_precise: bool) -> _native.PackedMatrix:
         """[V, D]; rows of padding beyond the vocabulary are left out."""
         vocabulary_matrix(tensor, self._config)
-        return self._pack(tensor, self._config.vocab_size, self._config.hidden_size)
+        size, hidden = self._config.vocab_size, self._config.hidden_size
+        return self._pack(tensor, size, hidden, is_precise)
 
-    def matrix(self, tensor: Tensor, outputs: int, inputs: int) -> _native.PackedMatrix:
-        return self._pack(with_shape(tensor, (outputs, inputs)), outputs, inputs)
+    def matrix(
+        self, tensor: Tensor, outputs: int, inputs: int, is_precise: bool = False
+    ) -> _native.PackedMatrix:
+        return self._pack(with_shape(tensor, (outputs, inputs)), outputs, inputs, is_precise)
 
     def vector(self, tensor: Tensor, size: int) -> Float32Array:
         return with_shape(tensor, (size,)).dequantize()
@@ -107,9 +124,9 @@ class _Packer:
             head_dim=config.head_dim,
             eps=config.rms_norm_eps,
             input_norm=self.vector(layer.input_norm, hidden),
-            q_proj=self.matrix(layer.q_proj, q_size, hidden),
-            k_proj=self.matrix(layer.k_proj, kv_size, hidden),
-            v_proj=self.matrix(layer.v_proj, kv_size, hidden),
+            q_proj=self.matrix(layer.q_proj, q_size, hidden, is_precise=True),
+            k_proj=self.matrix(layer.k_proj, kv_size, hidden, is_precise=True),
+            v_proj=self.matrix(layer.v_proj, kv_size, hidden, is_precise=True),
             o_proj=self.matrix(layer.o_proj, hidden, q_size),
             post_attention_norm=self.vector(layer.post_attention_norm, hidden),
             gate_proj=self.matrix(layer.gate_proj, inner, hidden),
@@ -120,12 +137,21 @@ class _Packer:
             k_norm=norms[1].dequantize() if norms else None,
         )
 
-    def _pack(self, tensor: Tensor, outputs: int, inputs: int) -> _native.PackedMatrix:
+    def _pack(
+        self, tensor: Tensor, outputs: int, inputs: int, is_precise: bool
+    ) -> _native.PackedMatrix:
         # Of a matrix in one piece this is a view of the file: nothing is copied but by packing.
         data = np.ascontiguousarray(tensor.data[:outputs]).view(np.uint8).reshape(-1)
+        planes = precise_planes(tensor.quantization, self._form) if is_precise else 1
         try:
             packed = _native.pack(
-                data, tensor.quantization, outputs, inputs, self._num_threads, self._form
+                data,
+                tensor.quantization,
+                outputs,
+                inputs,
+                self._num_threads,
+                self._form,
+                activation_planes=planes,
             )
         except ValueError as error:
             raise CheckpointError(
