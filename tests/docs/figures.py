@@ -64,11 +64,15 @@ def _origin(report: dict[str, Any]) -> str:
         revision = f"{revision[:12]} with changes"
     num_rounds = len(report["answers"][0]["plain"])
     return (
-        f"`{report['command']}` on {report['date']}: {report['cpu']}, {report['cores']} cores of "
-        f"which the engine uses one, {report['system']}, Python {report['python']}, "
+        f"`{report['command']}` on {report['date']}: {report['cpu']}, {report['cores']} cores, "
+        f"{_engine(report['engine'])}, {report['system']}, Python {report['python']}, "
         f"numpy {report['numpy']}, oneglance {report['oneglance']} ({revision[:25]}). Model "
         f"{report['model']}, greedy, -k {report['k']}; median of {num_rounds} rounds."
     )
+
+
+def _engine(engine: dict[str, Any]) -> str:
+    return f"{engine['kind']} engine ({engine['isa']}, {engine['threads']} threads)"
 
 
 def main() -> None:
