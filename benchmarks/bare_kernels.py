@@ -23,9 +23,9 @@ def products_of(subject: Subject) -> dict[int, list[_native.PackedMatrix]]:
     weights = subject.checkpoint.weights
     packed: dict[int, list[_native.PackedMatrix]] = defaultdict(list)
     for layer in weights.layers:
-        precise = {tensor.name for tensor in (layer.q_proj, layer.k_proj, layer.v_proj)}
+        others = {layer.o_proj.name, layer.down_proj.name}
         for tensor in matrices(layer):
-            matrix = _pack(subject, tensor, tensor.shape[0], tensor.name in precise)
+            matrix = _pack(subject, tensor, tensor.shape[0], tensor.name not in others)
             packed[matrix.inputs].append(matrix)
     vocab_size = subject.checkpoint.config.vocab_size
     packed[weights.head.shape[1]].append(_pack(subject, weights.head, vocab_size, True))

@@ -152,8 +152,8 @@ def layer_by_hand(
         v_proj=pack(layer.v_proj, True, form),
         o_proj=pack(layer.o_proj, False, form),
         post_attention_norm=layer.post_attention_norm.dequantize(),
-        gate_proj=pack(layer.gate_proj, False, form),
-        up_proj=pack(layer.up_proj, False, form),
+        gate_proj=pack(layer.gate_proj, True, form),
+        up_proj=pack(layer.up_proj, True, form),
         down_proj=pack(layer.down_proj, False, form),
     )
 
@@ -163,7 +163,7 @@ def layer_by_hand(
     [("mistral", "auto"), ("linear_rope", "auto"), ("mixed", "auto"), ("mistral", "bf16")],
 )
 def test_roles(model: str, form: WeightsForm) -> None:
-    """Queries, keys, values and logits come from two planes where floats became 8-bit groups."""
+    """What follows a norm takes two planes where floats became 8-bit groups."""
     config, weights = native_model(model)
     packed = pack_model(config, weights, 1, form)
     runtime = _native.Runtime(ISAS[0], 1)

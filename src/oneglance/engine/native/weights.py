@@ -77,11 +77,11 @@ def pack_model(
 
 
 def precise_planes(quantization: str, form: WeightsForm) -> int:
-    """In how many planes of 8 bits the precise matrices take activations: the head, q, k and v.
+    """In how many planes of 8 bits the precise matrices take activations.
 
-    Two where 8-bit groups are made of floats: rounding their inputs to 8 bits moves the law as
-    much as rounding their weights does. Weights that the file has rounded already are further off
-    than that, and their products stay as fast as they are.
+    These are the head, q, k, v, gate and up, which a norm precedes. Two planes where 8-bit groups
+    are made of floats: rounding these inputs to 8 bits would move the law twice as far as rounding
+    all weights does. What the file has quantised meets its target as it is, and stays as fast.
 
     Args:
         quantization: type of the tensor in the file.
@@ -129,8 +129,8 @@ class _Packer:
             v_proj=self.matrix(layer.v_proj, kv_size, hidden, is_precise=True),
             o_proj=self.matrix(layer.o_proj, hidden, q_size),
             post_attention_norm=self.vector(layer.post_attention_norm, hidden),
-            gate_proj=self.matrix(layer.gate_proj, inner, hidden),
-            up_proj=self.matrix(layer.up_proj, inner, hidden),
+            gate_proj=self.matrix(layer.gate_proj, inner, hidden, is_precise=True),
+            up_proj=self.matrix(layer.up_proj, inner, hidden, is_precise=True),
             down_proj=self.matrix(layer.down_proj, hidden, inner),
             qkv_bias=np.concatenate([bias.dequantize() for bias in biases]) if biases else None,
             q_norm=norms[0].dequantize() if norms else None,
