@@ -16,7 +16,7 @@ constexpr int64_t kLdy = kOutputs + 5;
 
 // Weights are consecutive elements of their type: the upper halves of floats, or floats.
 PackedMatrix random_matrix(Values values, Random& random) {
-  PackedMatrix w = {kOutputs, kInputs, values, Scales::kNone, 0, 0, nullptr, nullptr};
+  PackedMatrix w = {kOutputs, kInputs, values, Scales::kNone, 0, 0, 0, nullptr, nullptr};
   w.tile_bytes = int64_t{w.num_groups()} * value_bytes(values);
   auto* data = static_cast<uint8_t*>(
       std::aligned_alloc(64, static_cast<std::size_t>(w.num_bytes())));

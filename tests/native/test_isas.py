@@ -26,6 +26,7 @@ KERNELS = {
     "choices",
     "doubles",
     "embed",
+    "float_weights",
     "gumbel",
     "matmul",
     "matmul_floats",
