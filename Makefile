@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo figures bench-engine perplexity native stub test test-slow sanitize check lint \
+.PHONY: help demo figures bench-engine decode-overhead perplexity native stub test test-slow sanitize check lint \
         types imports coverage format lock clean
 
 NATIVE_SOURCES := CMakeLists.txt $(wildcard csrc/*.cpp csrc/*.h csrc/kernels/*.h)
@@ -29,6 +29,11 @@ MODEL ?= smollm2-135m
 bench-engine: $(VENV)/.native ## measure passes of MODEL for docs/performance.md; on a quiet machine
 	@$(BIN)/python -m benchmarks.engine --model $(MODEL) \
 	  --json docs/measurements/engine-$(MODEL).json $(ARGS)
+	@$(BIN)/python -m tests.docs.performance
+
+decode-overhead: $(VENV)/.native ## measure what a pass costs outside the forward
+	@$(BIN)/python -m benchmarks.decode_overhead --model smollm2-135m \
+	  --json docs/measurements/decode-overhead.json
 	@$(BIN)/python -m tests.docs.performance
 
 perplexity: $(VENV)/.native   ## compare the native engine's laws with the reference's; half an hour

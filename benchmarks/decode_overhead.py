@@ -1,6 +1,6 @@
 """What a pass costs outside the forward: greedy and sampled, with five drafted tokens.
 
-    python benchmarks/decode_overhead.py [--model M] [--passes N] [--drafted K] [--threads N]
+    python -m benchmarks.decode_overhead [--model M] [--passes N] [--drafted K] [--threads N]
         [--json FILE]
 
 A scripted drafter proposes what plain decoding would answer, the last token of each draft
@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shlex
 import statistics
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import oneglance
+from oneglance.cli.provenance import provenance
 from oneglance.config import EngineConfig, SamplingParams
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
@@ -189,6 +193,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, help="of the forward; as many as CPUs by default")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     options = parser.parse_args()
+    load_average = os.getloadavg()
     bench = Bench(options.model, options.drafted, options.threads)
     print(f"milliseconds a pass, {options.drafted} drafted tokens, {options.model}")
     print(f"{'':26}" + "".join(f"{name:>9}" for name in (*PHASES, "pass", "outside")))
@@ -198,8 +203,15 @@ def main() -> None:
         cells = "".join(f"{found[phase]:9.3f}" for phase in (*PHASES, "pass"))
         print(f"{name:26}{cells}{found['share_outside']:9.1%}", flush=True)
     if options.json is not None:
-        settings = {key: getattr(options, key) for key in ("model", "drafted", "threads")}
-        options.json.write_text(json.dumps({**settings, "cases": results}, indent=2) + "\n")
+        report = {
+            **provenance(shlex.join(["python", "-m", "benchmarks.decode_overhead", *sys.argv[1:]])),
+            "model": options.model,
+            "drafted": options.drafted,
+            "engine": bench.llm.engine.info.to_dict(),
+            "load_average_before": load_average,
+            "cases": results,
+        }
+        options.json.write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ def blocks() -> dict[str, str]:
     models = [_load(path) for path in sorted(MEASUREMENTS.glob("engine-*.json"))]
     return {
         "engine": "\n\n".join(engine_section(report) for report in models),
+        "overhead": overhead_block(_load(MEASUREMENTS / "decode-overhead.json")),
         "perplexity": perplexity_block(_load(MEASUREMENTS / "perplexity.json")),
     }
 
@@ -40,6 +41,27 @@ def _engine_origin(report: dict[str, Any]) -> str:
         f"{_origin(report)} Model {report['model']} ({report['quantization']}), instruction set "
         f"{report['isa']}, {report['threads']} threads, {report['rounds']} rounds; load average of "
         f"the machine {before} before and {after} after."
+    )
+
+
+def overhead_block(report: dict[str, Any]) -> str:
+    """What a pass costs outside the forward, a row for each kind of request."""
+    phases = ("forward", "propose", "rows", "accept", "loop", "pass")
+    grid = Grid(
+        f"Milliseconds of a pass by phase, {report['drafted']} drafted tokens",
+        ("request", *phases, "outside the forward"),
+        tuple(
+            (name, *(f"{case[phase]:.2f}" for phase in phases), f"{case['share_outside']:.1%}")
+            for name, case in report["cases"].items()
+        ),
+    )
+    origin = _origin(report)
+    if warning := busy_warning(report):
+        origin = f"**{warning}** {origin}"
+    engine = report["engine"]
+    return (
+        f"{grid.to_markdown()}\n\n{origin} Model {report['model']}, instruction set "
+        f"{engine['isa']}, {engine['threads']} threads; medians."
     )
 
 
