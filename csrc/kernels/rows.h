@@ -35,41 +35,43 @@ ONEGLANCE_INLINE Value largest_value(const Value* values, int64_t count) {
   return result;
 }
 
-// The index of the first NaN, `size` if there is none.
+// Whether any of a block's values is NaN: a sum of squares is, then and only then.
 template <typename Value>
-int64_t first_nan(const Value* values, int64_t size) {
-  int64_t i = 0;
-  for (; i + kScanBlock <= size; i += kScanBlock) {
-    // A sum of squares is NaN where one of them is, and there is no other way to make one.
-    auto sum = native_broadcast(Value{0});
-    for (int64_t j = i; j < i + kScanBlock; j += kNativeCount<Value>) {
-      const auto x = load_native(values + j);
-      sum = sum + x * x;
-    }
-    Value total = 0;
-    for (int lane = 0; lane < kNativeCount<Value>; ++lane) total += sum[lane];
-    if (total != total) break;
+ONEGLANCE_INLINE bool has_nan(const Value* block) {
+  auto sum = native_broadcast(Value{0});
+  for (int64_t i = 0; i < kScanBlock; i += kNativeCount<Value>) {
+    const auto x = load_native(block + i);
+    sum = sum + x * x;
   }
-  while (i < size && values[i] == values[i]) ++i;
-  return i;
+  Value total = 0;
+  for (int lane = 0; lane < kNativeCount<Value>; ++lane) total += sum[lane];
+  return total != total;
 }
 
+// One pass over memory, in which a row that was just written is not in the cache yet.
 template <typename Value>
 int64_t argmax(const Value* values, int64_t size) {
-  const int64_t nan = first_nan(values, size);
-  if (nan < size) return nan;
   Value best = -kInfinity<Value>;
   int64_t best_block = 0;
-  for (int64_t i = 0; i < size; i += kScanBlock) {
-    const Value largest = largest_value(values + i, size - i < kScanBlock ? size - i : kScanBlock);
+  int64_t i = 0;
+  for (; i + kScanBlock <= size && !has_nan(values + i); i += kScanBlock) {
+    const Value largest = largest_value(values + i, kScanBlock);
     if (largest > best) {
       best = largest;
       best_block = i;
     }
   }
-  int64_t i = best_block;
-  while (values[i] != best) ++i;
-  return i;
+  // The rest is less than a block, unless a block has a NaN: then the first one is found here.
+  int64_t found = best_block;
+  while (found < i && values[found] != best) ++found;
+  for (; i < size; ++i) {
+    if (values[i] != values[i]) return i;
+    if (values[i] > best) {
+      best = values[i];
+      found = i;
+    }
+  }
+  return found;
 }
 
 template <typename Value>

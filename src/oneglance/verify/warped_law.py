@@ -115,9 +115,7 @@ class WarpedLaw(TargetLaw):
 
     def logprob(self, node: int, token: int) -> float:
         """Natural log of the model's own probability of `token` after `node`, before any warp."""
-        if node not in self._normalizers:
-            self._normalizers[node] = log_normalizer(self._rows[node + 1])
-        return float(self._rows[node + 1, token]) - self._normalizers[node]
+        return float(self._rows[node + 1, token]) - self._normalizer(node)
 
     def top_logprobs(self, node: int, count: int) -> tuple[tuple[int, float], ...]:
         """The `count` most probable (token, log-probability) after `node`, before any warp.
@@ -133,7 +131,17 @@ class WarpedLaw(TargetLaw):
         """Applies one of the forms of the warp to a row, with the state of its position."""
         row = self._rows[node + 1]
         path = self._tokens_to(node)
-        return function(row, self._params, self._history, path, eos_ids=self._eos_ids)
+        result = function(row, self._params, self._history, path, eos_ids=self._eos_ids)
+        # The token after this node will be asked for its logprob. Now the row is in the cache; once
+        # the walk has read the others it is not.
+        self._normalizer(node)
+        return result
+
+    def _normalizer(self, node: int) -> float:
+        """What to subtract from a logit after `node` to make it a logprob."""
+        if node not in self._normalizers:
+            self._normalizers[node] = log_normalizer(self._rows[node + 1])
+        return self._normalizers[node]
 
     def _tokens_to(self, node: int) -> tuple[int, ...]:
         """The draft tokens from the first level down to `node`."""
