@@ -74,15 +74,9 @@ struct Rows {
     return with_values(row, [&](const auto* values, int64_t size) {
       const double best = values[of(values).argmax(values, size)];
       if (!std::isfinite(best)) return std::numeric_limits<double>::quiet_NaN();
-      return best + table.log_double(sum_of_weights(values, size, best));
+      const ScaledRow<std::decay_t<decltype(*values)>> scores{values, size, best, 1.0};
+      return best + table.log_double(of(values).sum_weights(scores, nullptr));
     });
-  }
-
-  double sum_of_weights(const float* values, int64_t size, double best) const {
-    return table.sum_float_weights(values, size, static_cast<float>(best));
-  }
-  double sum_of_weights(const double* values, int64_t size, double best) const {
-    return table.double_rows.sum_weights({values, size, best, 1.0}, nullptr);
   }
 
   NewIds ranked(const Row& row, int64_t count) const {

@@ -43,8 +43,6 @@ struct KernelTable {
 
   RowKernels<float> float_rows;
   RowKernels<double> double_rows;
-  // The sum of e^(x - best), each in float32.
-  double (*sum_float_weights)(const float* values, int64_t size, float best);
   // Elementwise e^x and the sum of x in 16 partial sums; y may be x.
   void (*exp_doubles)(const double* x, int64_t size, double* y);
   double (*sum_doubles)(const double* x, int64_t size);

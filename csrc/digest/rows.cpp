@@ -89,20 +89,6 @@ void digest_row_kernels(const RowKernels<Value>& kernels, const std::string& nam
   }
 }
 
-void digest_float_weights(const KernelTable& kernels) {
-  Random random(16);
-  std::vector<double> sums;
-  for (const int64_t size : kSizes) {
-    const std::vector<float> values = random_logits<float>(size, random);
-    for (const float best : {25.0f, 100.0f}) {
-      sums.push_back(kernels.sum_float_weights(values.data(), size, best));
-    }
-  }
-  Hash hash;
-  hash.add(sums);
-  hash.print("float_weights");
-}
-
 void digest_doubles(const KernelTable& kernels) {
   Random random(13);
   std::vector<double> x;
@@ -131,7 +117,6 @@ void digest_gumbel(const KernelTable& kernels) {
 }  // namespace
 
 void digest_rows(const KernelTable& kernels) {
-  digest_float_weights(kernels);
   digest_doubles(kernels);
   digest_gumbel(kernels);
   digest_row_kernels(kernels.float_rows, "float");

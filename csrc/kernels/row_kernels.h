@@ -16,7 +16,6 @@ RowKernels<Value> row_kernels() {
 void set_row_kernels(KernelTable& table) {
   table.float_rows = row_kernels<float>();
   table.double_rows = row_kernels<double>();
-  table.sum_float_weights = sum_float_weights;
   table.exp_doubles = exp_doubles;
   table.sum_doubles = sum_doubles;
   table.log_double = log_double;

@@ -3,7 +3,6 @@
 
 #include "../row_kernels.h"
 #include "elementary.h"
-#include "exp.h"
 
 namespace oneglance::ONEGLANCE_ISA {
 namespace {
@@ -104,22 +103,6 @@ double sum_weights(const ScaledRow<Value>& row, double* block_sums) {
     const int64_t end = begin + (rest < kWeightBlock ? rest : kWeightBlock);
     for (int64_t i = begin; i < end; i += kLanes) sums = sums + exp(scores_from(row, i));
     if (block_sums != nullptr) block_sums[begin / kWeightBlock] = sum_of_lanes(sums);
-  }
-  return sum_of_lanes(sums);
-}
-
-// The sum of e^(x - best) of a row in float32, whose exponentials are float32 too: for a logarithm
-// that is good to some 1e-7, at under half of the time.
-double sum_float_weights(const float* values, int64_t size, float best) {
-  Doubles sums = broadcast(0.0);
-  for (int64_t i = 0; i < size; i += kLanes) {
-    const int64_t rest = size - i;
-    const Lanes x = rest >= kLanes ? load(values + i)
-                                   : load_first(values + i, static_cast<int>(rest),
-                                                -kInfinity<float>);
-    float floats[kLanes];
-    store(floats, exp(x - broadcast(best)));
-    sums = sums + load_doubles(floats);
   }
   return sum_of_lanes(sums);
 }

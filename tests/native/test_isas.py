@@ -26,7 +26,6 @@ KERNELS = {
     "choices",
     "doubles",
     "embed",
-    "float_weights",
     "gumbel",
     "matmul",
     "matmul_floats",

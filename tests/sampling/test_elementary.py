@@ -46,17 +46,6 @@ def test_exp_at_its_ends() -> None:
     assert elementary.exp(np.array([-708.0]))[0] > np.finfo(np.float64).tiny
 
 
-def test_the_float32_exp() -> None:
-    x = np.linspace(-87.33, 88.0, 200_001).astype(np.float32)
-    truth = np.exp(x.astype(np.float64))
-    error = np.abs(elementary.exp_float32(x) - truth) / np.spacing(truth.astype(np.float32))
-    assert error.max() < 1
-    ends = np.array([-np.inf, -1e30, -88.0, -0.0, 0.0], dtype=np.float32)
-    found = elementary.exp_float32(ends)
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, [0, 0, 0, 1, 1])
-
-
 def test_exp_and_log_never_fall() -> None:
     x = np.linspace(-708.2, 0.0, 300_001)
     assert (np.diff(elementary.exp(x)) >= 0).all()

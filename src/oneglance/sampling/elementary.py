@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oneglance.types import Float32Array, Float64Array
+from oneglance.types import Float64Array
 
 _LOG2_E = float.fromhex("0x1.71547652b82fep+0")
 # ln 2 in two parts; the high one has 41 bits, so that its product with an exponent is exact.
@@ -51,22 +51,6 @@ _LOG_COEFFICIENTS = tuple(
     )
 )
 
-_LOG2_E_32 = np.float32(float.fromhex("0x1.715476p+0"))
-_LN2_HIGH_32 = np.float32(0.693359375)
-_LN2_LOW_32 = np.float32(float.fromhex("-0x1.bd0106p-13"))
-_ROUNDER_32 = np.float32(12582912.0)
-_LOWEST_EXPONENT_32 = np.float32(-87.3365)
-_EXP_COEFFICIENTS_32 = tuple(
-    np.float32(float.fromhex(digits))
-    for digits in (
-        "0x1.6a2352p-10",
-        "0x1.123a6cp-7",
-        "0x1.5558f4p-5",
-        "0x1.555490p-3",
-        "0x1.fffffcp-2",
-    )
-)
-
 _MANTISSA = np.uint64((1 << 52) - 1)
 _ONE = np.uint64(0x3FF0000000000000)
 _ROOT_HALF = np.uint64(0x3FE6A09E00000000)
@@ -86,24 +70,6 @@ def exp(x: Float64Array) -> Float64Array:
     mantissa = (_polynomial(_EXP_COEFFICIENTS, r) * (r * r) + r) + 1.0
     power = ((shifted.view(np.uint64) + np.uint64(1023)) << np.uint64(52)).view(np.float64)
     return np.where(x < _LOWEST_EXPONENT, 0.0, mantissa * power)
-
-
-def exp_float32(x: Float32Array) -> Float32Array:
-    """e^x in float32 for each x [N] up to 88, 0 below −87.3 (−inf included); none may be NaN.
-
-    The sequence of `csrc/kernels/exp.h`, within 1 unit in the last place.
-    """
-    clamped = np.maximum(x, _LOWEST_EXPONENT_32)
-    shifted = clamped * _LOG2_E_32 + _ROUNDER_32
-    n = shifted - _ROUNDER_32
-    r = clamped - n * _LN2_HIGH_32
-    r = r - n * _LN2_LOW_32
-    value = np.full_like(r, _EXP_COEFFICIENTS_32[0])
-    for coefficient in _EXP_COEFFICIENTS_32[1:]:
-        value = value * r + coefficient
-    mantissa = (value * (r * r) + r) + np.float32(1)
-    power = ((shifted.view(np.uint32) + np.uint32(127)) << np.uint32(23)).view(np.float32)
-    return np.where(x < _LOWEST_EXPONENT_32, np.float32(0), mantissa * power)
 
 
 def log(x: Float64Array) -> Float64Array:

@@ -34,12 +34,7 @@ class NumpyRows:
         best = float(row[np.argmax(row)])
         if not math.isfinite(best):
             return math.nan
-        if row.dtype == np.float32:
-            distances = row.astype(np.float32, copy=False) - np.float32(best)
-            weights = elementary.exp_float32(distances).astype(np.float64)
-        else:
-            weights = elementary.exp(_scores(row, best, 1.0))
-        return best + self.log(self.sum(weights))
+        return best + self.log(self.sum(elementary.exp(_scores(row, best, 1.0))))
 
     def ranked(self, row: Float32Array | Float64Array, count: int) -> IntArray:
         """See `RowKernels`."""

@@ -35,9 +35,6 @@ class RowKernels(Protocol):
     def log_normalizer(self, row: Float32Array | Float64Array) -> float:
         """Log of the sum of e^x: best + log(sum of weights at temperature 1).
 
-        Of a float32 row each weight is `elementary.exp_float32` of x − best in float32, and only
-        the sum is float64: good to some 1e-7, where the row itself is not better.
-
         NaN if the row has no largest element that is finite.
         """
         ...
