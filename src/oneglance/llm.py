@@ -13,11 +13,12 @@ from oneglance.checkpoints.base import Checkpoint, Tokenizer
 from oneglance.checkpoints.catalog import resolve
 from oneglance.completion import Completion, Piece
 from oneglance.config import EngineConfig, SamplingParams
-from oneglance.control.length import DraftLengthSpec, make_draft_length
+from oneglance.control.length import DraftLengthSpec, check_tree_nodes, make_draft_length
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
-from oneglance.drafters.base import Drafter
+from oneglance.drafters.base import Drafter, DraftHints
 from oneglance.drafters.factory import DrafterSetup, make_drafter
+from oneglance.drafters.spec import with_prediction
 from oneglance.engine.base import Engine
 from oneglance.engine.factory import make_engine
 from oneglance.engine.prefix import PrefixStore
@@ -45,21 +46,25 @@ class LLM:
         k: DraftLengthSpec = "auto",
         engine_config: EngineConfig = EngineConfig(),
         progress: ProgressCallback | None = None,
+        tree_nodes: int | None = None,
     ) -> None:
         """Takes a checkpoint and the engine that holds its weights.
 
         Raises:
-            OneglanceError: the drafter or `k` cannot be used; the message says why.
+            OneglanceError: the drafter, `k` or `tree_nodes` cannot be used; the message says why.
         """
         make_draft_length(k)
+        check_tree_nodes(tree_nodes)
         self.checkpoint = checkpoint
         self.engine = engine
         self.drafter_name = drafter
         self._k = k
+        self._tree_nodes = tree_nodes
         self._engine_config = engine_config
         self._progress = progress
         self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
         self._drafters: dict[str, Drafter[Any]] = {}
+        self._draft_engines: dict[str, Engine] = {}
         self._drafter(drafter)
 
     @property
@@ -75,6 +80,9 @@ class LLM:
         params: SamplingParams | None = None,
         drafter: str | None = None,
         k: DraftLengthSpec | None = None,
+        tree_nodes: int | None = None,
+        prediction: str | None = None,
+        tenant: str = "",
         **sampling: Any,
     ) -> Completion:
         """Answers one prompt.
@@ -85,13 +93,28 @@ class LLM:
             raw: continue the text as it is, without the chat template.
             params: how to sample and when to stop.
             drafter: another drafter than the loaded one, for this call; "none" is plain decoding.
-            k: draft tokens per pass, or "auto".
+            k: draft tokens on a path, or "auto".
+            tree_nodes: draft tokens per pass on all branches together, for drafters that can
+                branch; None: as the model was loaded.
+            prediction: what the answer will probably be; the nearer, the sooner it comes. The
+                drafter is `predicted` then, with the chosen one for what the prediction lacks.
+            tenant: whose request it is; see `DraftHints`.
             sampling: fields of `SamplingParams` by name, on top of `params`.
 
         Raises:
             OneglanceError: the request can't be served; raised before any work starts.
         """
-        return self.batch([prompt], raw=raw, params=params, drafter=drafter, k=k, **sampling)[0]
+        return self.batch(
+            [prompt],
+            raw=raw,
+            params=params,
+            drafter=drafter,
+            k=k,
+            tree_nodes=tree_nodes,
+            prediction=prediction,
+            tenant=tenant,
+            **sampling,
+        )[0]
 
     def stream(
         self,
@@ -101,6 +124,9 @@ class LLM:
         params: SamplingParams | None = None,
         drafter: str | None = None,
         k: DraftLengthSpec | None = None,
+        tree_nodes: int | None = None,
+        prediction: str | None = None,
+        tenant: str = "",
         **sampling: Any,
     ) -> Generator[Piece]:
         """Answers one prompt piece by piece; arguments as in `generate`.
@@ -108,11 +134,12 @@ class LLM:
         Requests that can't be served are refused by this call, not by the first piece. Closing
         the iterator cancels the answer and frees what it holds.
         """
-        decoder = self._decoder(drafter, k)
+        decoder = self._decoder(drafter, k, tree_nodes, has_prediction=prediction is not None)
         request = _sampling_params(params, sampling)
         tokens = self.encode(prompt, raw=raw)
-        decoder.check(tokens, request)
-        return self._stream(decoder, tokens, request)
+        hints = self._hints(prediction, tenant)
+        decoder.check(tokens, request, hints)
+        return self._stream(decoder, tokens, request, hints)
 
     def batch(
         self,
@@ -122,6 +149,9 @@ class LLM:
         params: SamplingParams | Sequence[SamplingParams] | None = None,
         drafter: str | None = None,
         k: DraftLengthSpec | None = None,
+        tree_nodes: int | None = None,
+        prediction: str | Sequence[str] | None = None,
+        tenant: str = "",
         **sampling: Any,
     ) -> list[Completion]:
         """Answers several prompts together, each exactly as it would be answered alone.
@@ -132,11 +162,14 @@ class LLM:
             params: one for all, or one for each prompt.
             drafter: as in `generate`.
             k: as in `generate`.
+            tree_nodes: as in `generate`.
+            prediction: one for all, or one for each prompt.
+            tenant: as in `generate`.
             sampling: fields of `SamplingParams` by name, on top of `params`.
         """
         if isinstance(prompts, str):
             raise ParameterError("batch takes a list of prompts; for a single one use generate.")
-        decoder = self._decoder(drafter, k)
+        decoder = self._decoder(drafter, k, tree_nodes, has_prediction=prediction is not None)
         many = (
             [params] * len(prompts)
             if params is None or isinstance(params, SamplingParams)
@@ -147,9 +180,20 @@ class LLM:
                 f"batch got {len(prompts)} prompts and {len(many)} params; give one for each."
             )
         requests = [_sampling_params(one, sampling) for one in many]
+        predictions = (
+            [prediction] * len(prompts)
+            if prediction is None or isinstance(prediction, str)
+            else prediction
+        )
+        if len(predictions) != len(prompts):
+            raise ParameterError(
+                f"batch got {len(prompts)} prompts and {len(predictions)} predictions; give one "
+                "for each."
+            )
         tokens = [self.encode(prompt, raw=raw) for prompt in prompts]
+        hints = [self._hints(one, tenant) for one in predictions]
         completions: dict[int, Completion] = {}
-        with closing(decoder.run(tokens, requests)) as deliveries:
+        with closing(decoder.run(tokens, requests, hints)) as deliveries:
             for index, sequence, delivery in deliveries:
                 if delivery.ending is not None:
                     completions[index] = self._completion(decoder, sequence)
@@ -184,6 +228,7 @@ class LLM:
     def close(self) -> None:
         """Forgets the drafters, with them the draft models' weights, and the kept prefixes."""
         self._drafters.clear()
+        self._draft_engines.clear()
         self._prefixes.clear()
 
     def __enter__(self) -> LLM:
@@ -198,9 +243,9 @@ class LLM:
         self.close()
 
     def _stream(
-        self, decoder: Decoder, tokens: list[int], request: SamplingParams
+        self, decoder: Decoder, tokens: list[int], request: SamplingParams, hints: DraftHints
     ) -> Generator[Piece]:
-        with closing(decoder.run([tokens], [request])) as deliveries:
+        with closing(decoder.run([tokens], [request], [hints])) as deliveries:
             for _, sequence, delivery in deliveries:
                 is_last = delivery.ending is not None
                 completion = self._completion(decoder, sequence) if is_last else None
@@ -209,13 +254,25 @@ class LLM:
     def _completion(self, decoder: Decoder, sequence: DecodingSequence) -> Completion:
         return Completion.of(sequence, decoder.drafter.name, self.engine.info)
 
-    def _decoder(self, drafter: str | None, k: DraftLengthSpec | None) -> Decoder:
+    def _hints(self, prediction: str | None, tenant: str) -> DraftHints:
+        tokens = () if prediction is None else tuple(self.tokenizer.encode(prediction))
+        return DraftHints(tokens, tenant)
+
+    def _decoder(
+        self,
+        drafter: str | None,
+        k: DraftLengthSpec | None,
+        tree_nodes: int | None,
+        has_prediction: bool,
+    ) -> Decoder:
         tokenizer = self.tokenizer
+        spec = self.drafter_name if drafter is None else drafter
         return Decoder(
             target=self.engine,
             vocabulary=Vocabulary(tokenizer.vocab_size, tokenizer.eos_ids, tokenizer.token_bytes),
-            drafter=self._drafter(self.drafter_name if drafter is None else drafter),
+            drafter=self._drafter(with_prediction(spec) if has_prediction else spec),
             k=self._k if k is None else k,
+            tree_nodes=self._tree_nodes if tree_nodes is None else tree_nodes,
             engine_config=self._engine_config,
             prefixes=self._prefixes,
         )
@@ -225,14 +282,22 @@ class LLM:
         if spec not in self._drafters:
             setup = DrafterSetup(
                 target=self.checkpoint,
+                target_engine=self.engine,
                 load_checkpoint=lambda model: _read(model, self._progress),
-                make_engine=lambda checkpoint: _make_engine(
-                    checkpoint, self._engine_config, self._progress
-                ),
+                make_engine=self._draft_engine,
                 engine_config=self._engine_config,
+                progress=self._progress,
             )
             self._drafters[spec] = make_drafter(spec, setup)
         return self._drafters[spec]
+
+    def _draft_engine(self, checkpoint: Checkpoint) -> Engine:
+        """The engine of a draft model; drafters that use the same model share its weights."""
+        if checkpoint.name not in self._draft_engines:
+            self._draft_engines[checkpoint.name] = _make_engine(
+                checkpoint, self._engine_config, self._progress
+            )
+        return self._draft_engines[checkpoint.name]
 
 
 def load(
@@ -241,6 +306,7 @@ def load(
     k: DraftLengthSpec = "auto",
     engine_config: EngineConfig = EngineConfig(),
     progress: ProgressCallback | None = None,
+    tree_nodes: int | None = None,
 ) -> LLM:
     """Loads a model and a drafter, fetching what is not on this machine yet.
 
@@ -248,17 +314,19 @@ def load(
         model: a name of the catalog, a path (GGUF file or Hugging Face folder), or a repository
             of the Hugging Face hub.
         drafter: "none", "ngram" or "draft:MODEL".
-        k: draft tokens per pass, or "auto".
+        k: draft tokens on a path, or "auto".
         engine_config: which engine, and sizes of its pages, cache and prompt chunks.
         progress: told about long work.
+        tree_nodes: draft tokens per pass on all branches together; None: chains.
 
     Raises:
         OneglanceError: what could not be done, and the remedy.
     """
     make_draft_length(k)
+    check_tree_nodes(tree_nodes)
     checkpoint = _read(model, progress)
     engine = _make_engine(checkpoint, engine_config, progress)
-    return LLM(checkpoint, engine, drafter, k, engine_config, progress)
+    return LLM(checkpoint, engine, drafter, k, engine_config, progress, tree_nodes)
 
 
 def _read(model: str, progress: ProgressCallback | None) -> Checkpoint:

@@ -23,7 +23,7 @@ from oneglance.config import ModelConfig, SamplingParams
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import Vocabulary
 from oneglance.decode.step import step
-from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
+from oneglance.drafters.base import DraftContext, Drafter, DraftHints, DraftRequest
 from oneglance.drafters.none import NoDrafter
 from oneglance.engine.base import Batch, Engine, PassOutput, SequenceId
 from oneglance.engine.top_tokens import top_tokens
@@ -269,6 +269,7 @@ def answer_law(
     decoder: Decoder,
     prompt: Sequence[int],
     params: SamplingParams,
+    hints: DraftHints = DraftHints(),
 ) -> dict[tuple[int, ...], float]:
     """The exact law of a sampled answer: every outcome of every random choice, with its weight.
 
@@ -277,13 +278,14 @@ def answer_law(
             `noise` of its context.
         prompt: token ids.
         params: a short `max_tokens`, no seed.
+        hints: what the drafter is told.
 
     Returns:
         Probability of each sequence of delivered token ids; they sum to 1.
     """
 
     def run(noise: Noise) -> tuple[int, ...]:
-        sequence = decoder.begin(prompt, params, noise)
+        sequence = decoder.begin(prompt, params, noise, hints)
         try:
             while sequence.ending is None:
                 step(decoder.target, decoder.drafter, [sequence])
@@ -307,16 +309,23 @@ def check_drafter(
     num_tokens: int = 3,
     k: int = 2,
     seeds: Sequence[int] = (0, 1),
+    tree_nodes: int | None = None,
+    hints: DraftHints = DraftHints(),
 ) -> None:
     """Proves a drafter exact on scripted targets: laws by enumeration, fixed answers by value.
+
+    Greedy and seeded answers are compared alone and in a batch of five prompts, each longer than
+    the one before.
 
     Args:
         make_drafter: makes a fresh drafter for a target of `vocab_size` tokens.
         vocab_size: V, small.
         prompt: token ids below V.
         num_tokens: length of the answers; the work grows as V to this power.
-        k: draft tokens per pass.
+        k: draft tokens on a path.
         seeds: which scripted targets.
+        tree_nodes: draft tokens per pass on all branches together; None: a chain.
+        hints: what the drafter is told of each request.
 
     Raises:
         AssertionError: an answer's law or an answer changed, more was drafted than asked for, or a
@@ -328,22 +337,34 @@ def check_drafter(
         plain_target = ScriptedEngine(script, vocab_size)
         target = ScriptedEngine(script, vocab_size)
         plain = Decoder(plain_target, vocabulary, NoDrafter())
-        drafted = Decoder(target, vocabulary, make_drafter(), k=k)
+        drafted = Decoder(target, vocabulary, make_drafter(), k=k, tree_nodes=tree_nodes)
         sampled = SamplingParams(max_tokens=num_tokens, temperature=0.9, frequency_penalty=0.3)
         distance = total_variation(
-            answer_law(plain, prompt, sampled), answer_law(drafted, prompt, sampled)
+            answer_law(plain, prompt, sampled), answer_law(drafted, prompt, sampled, hints)
         )
         assert distance < 1e-12, f"the drafter changes the law of the answer by {distance:.3g}"
+        prompts = [(*prompt, *prompt[:more]) for more in range(5)]
         for params in (
             SamplingParams(max_tokens=8 * num_tokens),
             *(SamplingParams(max_tokens=8 * num_tokens, temperature=1.0, seed=s) for s in range(8)),
         ):
-            expected = _answer(plain, prompt, params)
-            answer = _answer(drafted, prompt, params)
-            assert answer == expected, f"with {params} the answer is {answer}, not {expected}"
+            expected = _answers(plain, prompts, params)
+            alone = [_answers(drafted, [each], params, hints)[0] for each in prompts]
+            assert alone == expected, f"with {params} the answers are {alone}, not {expected}"
+            together = _answers(drafted, prompts, params, hints)
+            assert together == expected, f"in a batch the answers are {together}, not {expected}"
         assert target.num_open == 0, "a sequence was left open"
 
 
-def _answer(decoder: Decoder, prompt: Sequence[int], params: SamplingParams) -> tuple[int, ...]:
-    sequences = [sequence for _, sequence, _ in decoder.run([prompt], [params])]
-    return tuple(token.token_id for token in sequences[-1].tokens)
+def _answers(
+    decoder: Decoder,
+    prompts: Sequence[Sequence[int]],
+    params: SamplingParams,
+    hints: DraftHints = DraftHints(),
+) -> list[tuple[int, ...]]:
+    count = len(prompts)
+    sequences = {
+        index: sequence
+        for index, sequence, _ in decoder.run(prompts, [params] * count, [hints] * count)
+    }
+    return [tuple(token.token_id for token in sequences[i].tokens) for i in range(count)]

@@ -64,6 +64,8 @@ class Proposal:
         with_replacement: siblings were drawn independently from their law; otherwise each was
             drawn from the law without the earlier siblings. Order of index is order of drawing.
         drafter: name of the drafter, for provenance.
+        expected: how many of the tokens the drafter expects to be accepted; None: it cannot tell.
+            No accept rule looks at it.
     """
 
     tokens: IntArray
@@ -71,6 +73,7 @@ class Proposal:
     draft_probs: tuple[Float64Array, ...] | None = None
     with_replacement: bool = False
     drafter: str = "none"
+    expected: float | None = None
 
     def __post_init__(self) -> None:
         """Checks the shape; a drafter that breaks it has a bug, hence assertions."""
@@ -92,6 +95,7 @@ class Proposal:
         tokens: Sequence[int],
         draft_probs: Sequence[Float64Array] | None = None,
         drafter: str = "none",
+        expected: float | None = None,
     ) -> Proposal:
         """A tree with a single branch, the first token hanging off the root."""
         return cls(
@@ -99,6 +103,7 @@ class Proposal:
             parents=np.arange(-1, len(tokens) - 1, dtype=np.int64),
             draft_probs=None if draft_probs is None else tuple(draft_probs),
             drafter=drafter,
+            expected=expected,
         )
 
     def __len__(self) -> int:
@@ -120,6 +125,13 @@ class Proposal:
             path.append(node)
             node = int(self.parents[node])
         return path[::-1]
+
+    @property
+    def max_depth(self) -> int:
+        """Length of the longest path; 0 if nothing is proposed."""
+        if self.is_chain:
+            return len(self.tokens)
+        return int(self.depths().max())
 
     def depths(self) -> IntArray:
         """[N] depth of each token, 1 for the first level."""

@@ -275,7 +275,10 @@ def test_each_request_has_its_own_draft_length() -> None:
     decoder = Decoder(ScriptedEngine(SCRIPT, V), VOCABULARY, NoDrafter(), k="auto")
     first, second = (decoder.begin((0,), SamplingParams(max_tokens=50)) for _ in range(2))
     first.draft_length.update(5, 0)
-    assert (first.num_draft_tokens(), second.num_draft_tokens()) == (4, 5)
+    assert (first.draft_request().num_draft_tokens, second.draft_request().num_draft_tokens) == (
+        4,
+        5,
+    )
 
 
 class Greedy(Drafter[None]):

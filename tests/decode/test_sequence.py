@@ -146,11 +146,13 @@ def test_end_of_text_is_ordinary_for_the_law_and_for_the_end_on_request(ignore_e
 def test_the_length_policy_hears_of_each_pass_and_is_cut_near_the_limit() -> None:
     sequence = begin(max_new_tokens=12)
     sequence.draft_length = AdaptiveLength()
-    assert sequence.num_draft_tokens() == 5
+    assert sequence.draft_request().num_draft_tokens == 5
     deliver(sequence, chain(1, 1, 1, 1, 1), [0, 1, 2, 3, 4], 1)
-    assert sequence.num_draft_tokens() == 5, "seven, but only six more can be delivered"
+    assert sequence.draft_request().num_draft_tokens == 5, (
+        "seven, but only six more can be delivered"
+    )
     deliver(sequence, chain(1, 1), [], 1)
-    assert sequence.num_draft_tokens() == 4
+    assert sequence.draft_request().num_draft_tokens == 4
     assert sequence.draft_length.next() == 6
 
 

@@ -42,8 +42,10 @@ def setup(
     engine_config: EngineConfig = EngineConfig(),
     make_engine: Callable[[Checkpoint], ReferenceEngine] = engine_of,
 ) -> DrafterSetup:
+    checkpoint = load_checkpoint(folder / target)
     return DrafterSetup(
-        target=load_checkpoint(folder / target),
+        target=checkpoint,
+        target_engine=engine_of(checkpoint),
         load_checkpoint=lambda name: load_checkpoint(folder / name, name=name),
         make_engine=make_engine,
         engine_config=engine_config,

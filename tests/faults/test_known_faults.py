@@ -532,8 +532,10 @@ def test_21_another_vocabulary_is_refused_and_other_padding_is_not(tmp_path: Pat
     small = write_tiny_gguf(tmp_path / "small.gguf", seed=0)
     other = write_tiny_gguf(tmp_path / "other.gguf", metadata={"tokenizer.ggml.tokens": words})
     wider = write_tiny_gguf(tmp_path / "wider.gguf", shape=TinyShape(vocab_padding=5))
+    target = load_checkpoint(small)
     setup = DrafterSetup(
-        target=load_checkpoint(small),
+        target=target,
+        target_engine=ReferenceEngine(target.config, target.weights),
         load_checkpoint=lambda name: load_checkpoint(Path(name)),
         make_engine=lambda checkpoint: ReferenceEngine(checkpoint.config, checkpoint.weights),
         engine_config=EngineConfig(),

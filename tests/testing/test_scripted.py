@@ -276,7 +276,7 @@ def test_the_check_compares_fixed_answers(is_greedy: bool, monkeypatch: pytest.M
         return accept(proposal, target, noise)
 
     monkeypatch.setattr(step_module, "accept", keep_all)
-    with pytest.raises(AssertionError, match="the answer is"):
+    with pytest.raises(AssertionError, match="the answers are"):
         check_drafter(lambda: ScriptedDrafter(law_of, kind="top"))
 
 

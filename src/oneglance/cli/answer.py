@@ -38,7 +38,7 @@ def load_model(options: Options) -> LLM:
     from oneglance.llm import load
 
     with progress_bar(Console(stderr=True)) as report:
-        return load(options.model, options.drafter, length, engine, report)
+        return load(options.model, options.drafter, length, engine, report, options.tree_nodes)
 
 
 @dataclass

@@ -74,7 +74,10 @@ class Options:
     drafter: Annotated[
         str, _text("Who drafts: ngram, draft:MODEL or none.", "-d", "--drafter", metavar="DRAFTER")
     ] = "ngram"
-    k: Annotated[str, _text("Most tokens to draft for a pass.", "-k", metavar="N|auto")] = "auto"
+    k: Annotated[str, _text("Most tokens to draft in a row.", "-k", metavar="N|auto")] = "auto"
+    tree_nodes: Annotated[
+        int | None, _count("Draft up to N tokens for a pass, on several branches.")
+    ] = None
     temperature: Annotated[
         float, _number("Divides the logits; 0 is greedy.", "-t", "--temperature")
     ] = 0.0

@@ -76,3 +76,17 @@ def make_draft_length(spec: DraftLengthSpec) -> DraftLength:
         f"k = {spec!r} cannot be used; it must be auto or a whole number of at least 1. "
         "To switch speculation off, use the drafter none."
     )
+
+
+def check_tree_nodes(tree_nodes: int | None) -> None:
+    """Refuses what is no number of tree nodes.
+
+    Raises:
+        ParameterError: it is neither None nor a whole number of at least 1.
+    """
+    is_number = isinstance(tree_nodes, int) and not isinstance(tree_nodes, bool)
+    if tree_nodes is not None and not (is_number and tree_nodes >= 1):
+        raise ParameterError(
+            f"tree_nodes = {tree_nodes!r} cannot be used; it must be a whole number of at least 1, "
+            "or None for chains."
+        )

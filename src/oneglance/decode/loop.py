@@ -9,10 +9,10 @@ from time import perf_counter
 from typing import Any
 
 from oneglance.config import EngineConfig, SamplingParams
-from oneglance.control.length import DraftLengthSpec, make_draft_length
+from oneglance.control.length import DraftLengthSpec, check_tree_nodes, make_draft_length
 from oneglance.decode.sequence import DecodingSequence, Delivery, Vocabulary
 from oneglance.decode.step import step
-from oneglance.drafters.base import DraftContext, Drafter
+from oneglance.drafters.base import DraftContext, Drafter, DraftHints
 from oneglance.engine.base import Engine
 from oneglance.engine.prefill import prefill
 from oneglance.engine.prefix import PrefixStore
@@ -28,7 +28,9 @@ class Decoder:
         target: the model whose law the answers follow.
         vocabulary: its tokens.
         drafter: guesses.
-        k: draft tokens per pass, or "auto".
+        k: draft tokens on a path, or "auto".
+        tree_nodes: draft tokens per pass on all branches together; None: drafters that could
+            branch draft a chain.
         engine_config: `prefill_chunk` is read.
         prefixes: where the target's cache of ended answers is kept; None: nowhere.
     """
@@ -37,20 +39,25 @@ class Decoder:
     vocabulary: Vocabulary
     drafter: Drafter[Any]
     k: DraftLengthSpec = "auto"
+    tree_nodes: int | None = None
     engine_config: EngineConfig = EngineConfig()
     prefixes: PrefixStore | None = None
 
-    def check(self, prompt: Sequence[int], params: SamplingParams) -> None:
+    def check(
+        self, prompt: Sequence[int], params: SamplingParams, hints: DraftHints = DraftHints()
+    ) -> None:
         """Refuses a request that can't be served, before any work starts (contract C4).
 
         Args:
             prompt: token ids.
             params: the request's law and limits.
+            hints: for the drafter.
 
         Raises:
             CapacityError: the prompt leaves no room in the context.
             ParameterError: the prompt is empty or holds unknown ids, `params` names tokens that
-                do not exist, or `k` is no draft length.
+                do not exist, `k` or `tree_nodes` cannot be used, or the drafter cannot serve the
+                request.
         """
         context_length = self.target.config.context_length
         if not prompt:
@@ -68,9 +75,15 @@ class Decoder:
                 )
         params.check_vocabulary(self.vocabulary.size)
         make_draft_length(self.k)
+        check_tree_nodes(self.tree_nodes)
+        self.drafter.check(hints)
 
     def begin(
-        self, prompt: Sequence[int], params: SamplingParams, noise: Noise | None = None
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        noise: Noise | None = None,
+        hints: DraftHints = DraftHints(),
     ) -> DecodingSequence:
         """Opens a sequence and feeds its prompt, all but the last token: the first pass's root.
 
@@ -78,6 +91,7 @@ class Decoder:
             prompt: token ids; `check` has accepted them.
             params: the request's law and limits.
             noise: where random choices come from, for tests; None: as the seed says, or fresh.
+            hints: for the drafter.
         """
         room = self.target.config.context_length - len(prompt)
         handle = self.target.open() if self.prefixes is None else self.prefixes.open(prompt)
@@ -90,13 +104,21 @@ class Decoder:
                 vocabulary=self.vocabulary,
                 max_new_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
                 draft_length=make_draft_length(self.k),
+                num_tree_nodes=self.tree_nodes,
             )
             started = perf_counter()
             chunk = self.engine_config.prefill_chunk
             prefill(self.target, handle, prompt[self.target.length(handle) : -1], chunk)
             sequence.stats.prefill_seconds = perf_counter() - started
             sequence.session = self.drafter.start(
-                DraftContext(tuple(prompt), sequence.params, sequence.noise, sequence.eos_ids)
+                DraftContext(
+                    prompt=tuple(prompt),
+                    params=sequence.params,
+                    noise=sequence.noise,
+                    eos_ids=sequence.eos_ids,
+                    hints=hints,
+                    sequence=handle,
+                )
             )
         except BaseException:
             self.target.close(handle)
@@ -104,22 +126,31 @@ class Decoder:
         return sequence
 
     def run(
-        self, prompts: Sequence[Sequence[int]], params: Sequence[SamplingParams]
+        self,
+        prompts: Sequence[Sequence[int]],
+        params: Sequence[SamplingParams],
+        hints: Sequence[DraftHints] | None = None,
     ) -> Generator[tuple[int, DecodingSequence, Delivery]]:
         """Answers several prompts together; yields each pass's deliveries as they come.
 
         Whatever ends the iteration (the last token, an error, the caller closing it), the cache
         and the drafter are left as they were found.
 
+        Args:
+            prompts: token ids of each.
+            params: for each prompt.
+            hints: for each prompt; None: there are none.
+
         Yields:
             Index of the prompt, its sequence, and what the pass delivered.
         """
-        for prompt, request in zip(prompts, params, strict=True):
-            self.check(prompt, request)
+        told = [DraftHints()] * len(prompts) if hints is None else hints
+        for prompt, request, hint in zip(prompts, params, told, strict=True):
+            self.check(prompt, request, hint)
         open_sequences: dict[int, DecodingSequence] = {}
         try:
             for index, (prompt, request) in enumerate(zip(prompts, params, strict=True)):
-                open_sequences[index] = self.begin(prompt, request)
+                open_sequences[index] = self.begin(prompt, request, hints=told[index])
             while open_sequences:
                 indices = list(open_sequences)
                 deliveries = step(self.target, self.drafter, list(open_sequences.values()))

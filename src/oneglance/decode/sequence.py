@@ -11,6 +11,7 @@ import numpy as np
 from oneglance.config import LogitsProcessor, SamplingParams
 from oneglance.control.length import DraftLength
 from oneglance.decode.stop import Ending, StopTracker
+from oneglance.drafters.base import DraftRequest
 from oneglance.engine.base import SequenceId, TreeRows
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise, Noise
@@ -71,12 +72,14 @@ class DecodingSequence:
         vocabulary: Vocabulary,
         max_new_tokens: int,
         draft_length: DraftLength,
+        num_tree_nodes: int | None = None,
     ) -> None:
         """Starts an answer to `prompt` of at most `max_new_tokens` tokens."""
         self.handle = handle
         self.noise = noise
         self.session: Any = None  # of whatever type the drafter uses
         self.draft_length = draft_length
+        self._num_tree_nodes = num_tree_nodes
         self.eos_ids = frozenset() if params.ignore_eos else vocabulary.eos_ids
         self.history = TokenHistory(prompt)
         self.stats = SpeculationStats()
@@ -91,9 +94,11 @@ class DecodingSequence:
         self.params = replace(params, logits_processors=processors)
         self._num_released = 0
 
-    def num_draft_tokens(self) -> int:
-        """Most tokens worth drafting: a pass delivers one more than it accepts."""
-        return min(self.draft_length.next(), self._stop.num_remaining - 1)
+    def draft_request(self) -> DraftRequest[Any]:
+        """What to ask of the drafter: a pass delivers one token more than it accepts."""
+        room = self._stop.num_remaining - 1
+        num_draft_tokens = min(self.draft_length.next(), room)
+        return DraftRequest(self.session, num_draft_tokens, self._num_tree_nodes, room)
 
     def rows(self, proposal: Proposal) -> TreeRows:
         """The tree to evaluate: the last decided token, and the proposal hanging off it."""

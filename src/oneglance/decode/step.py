@@ -9,6 +9,7 @@ from typing import Any
 from oneglance.decode.sequence import DecodingSequence, Delivery
 from oneglance.drafters.base import Drafter, DraftRequest
 from oneglance.engine.base import Batch, Engine
+from oneglance.types import Proposal
 from oneglance.verify.select import accept
 
 
@@ -31,10 +32,10 @@ def step(
     times = [perf_counter()]
 
     # 1. Propose: the drafter guesses what comes next, a chain or a tree of tokens.
-    requests = [DraftRequest(s.session, s.num_draft_tokens()) for s in sequences]
+    requests = [s.draft_request() for s in sequences]
     proposals = drafter.propose(requests)
     for request, proposal in zip(requests, proposals, strict=True):
-        assert len(proposal) <= request.num_draft_tokens, "more was drafted than asked for"
+        _check_size(request, proposal)
     times.append(perf_counter())
 
     # 2. Verify: one pass evaluates the last decided token and every guess after it.
@@ -51,12 +52,20 @@ def step(
         # 4. Commit: the cache keeps the rows of the accepted path (row 0 is the decided token).
         target.commit(s.handle, [0, *(node + 1 for node in acceptance.path)])
         decided, delivery = s.deliver(proposal, acceptance, law)
+        drafter.see(s.session, proposal, logits)
         drafter.observe(s.session, decided)
         deliveries.append(delivery)
     times.append(perf_counter())
 
     _share_time(sequences, times)
     return deliveries
+
+
+def _check_size(request: DraftRequest[Any], proposal: Proposal) -> None:
+    """A drafter that drafts more than it was asked for has a bug, hence assertions."""
+    assert proposal.max_depth <= request.max_depth, "more was drafted than asked for"
+    limit = request.num_tree_nodes
+    assert limit is None or len(proposal) <= limit, "more was drafted than asked for"
 
 
 def _share_time(sequences: Sequence[DecodingSequence], times: list[float]) -> None:

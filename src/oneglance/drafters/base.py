@@ -13,8 +13,24 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from oneglance.config import SamplingParams
+from oneglance.engine.base import SequenceId
+from oneglance.errors import ParameterError
 from oneglance.sampling.noise import KeyedNoise, Noise
-from oneglance.types import Proposal
+from oneglance.types import Float32Array, Proposal
+
+
+@dataclass(frozen=True)
+class DraftHints:
+    """What a user can tell about a request that helps to guess, and changes no token of it.
+
+    Attributes:
+        prediction: token ids of what the answer will probably be; empty: none is given.
+        tenant: whose request it is. A drafter that remembers past answers never shows one
+            tenant's to another, since even the time that an answer takes would tell of them.
+    """
+
+    prediction: tuple[int, ...] = ()
+    tenant: str = ""
 
 
 @dataclass(frozen=True)
@@ -27,12 +43,18 @@ class DraftContext:
         noise: the request's randomness. Under `KeyedNoise` (a seed) a sampled drafter draws with
             the target's own noise for each position, so that they agree as often as possible.
         eos_ids: end-of-text tokens, as the target knows them.
+        hints: what else the user has told.
+        sequence: the request's sequence in the target's engine, for drafters that run parts of
+            the target on its own cache; None where there is none to use. Whoever adds to it takes
+            that away again before `propose` returns.
     """
 
     prompt: tuple[int, ...]
     params: SamplingParams
     noise: Noise | KeyedNoise
     eos_ids: frozenset[int] = frozenset()
+    hints: DraftHints = DraftHints()
+    sequence: SequenceId | None = None
 
 
 Session = TypeVar("Session")
@@ -40,16 +62,45 @@ Session = TypeVar("Session")
 
 @dataclass(frozen=True)
 class DraftRequest(Generic[Session]):
-    """One sequence's wish in a call of `propose`: its session and the most tokens to draft."""
+    """One sequence's wish in a call of `propose`.
+
+    Attributes:
+        session: the request's state.
+        num_draft_tokens: K, the most tokens on any path that is meant to be accepted; 0: draft
+            nothing.
+        num_tree_nodes: most tokens in all, on all branches together; None: the drafter's own
+            shape, a chain unless its method is a tree.
+        room: no token may lie deeper than this, since it could not be delivered or would not fit
+            the context; None: as for `num_draft_tokens`. At least that.
+    """
 
     session: Session
     num_draft_tokens: int
+    num_tree_nodes: int | None = None
+    room: int | None = None
+
+    @property
+    def max_depth(self) -> int:
+        """Depth that no token may exceed."""
+        return self.num_draft_tokens if self.room is None else self.room
 
 
 class Drafter(ABC, Generic[Session]):
     """Guesses the next tokens of sequences. `Session` is its per-request state."""
 
     name: str
+
+    def check(self, hints: DraftHints) -> None:
+        """Refuses a request that this drafter cannot serve, before any work starts.
+
+        Raises:
+            ParameterError: a hint that the drafter needs is missing, or one it ignores is given.
+        """
+        if hints.prediction:
+            raise ParameterError(
+                f"The drafter {self.name} makes no use of a prediction; choose the drafter "
+                "predicted, or leave the prediction out."
+            )
 
     @abstractmethod
     def start(self, context: DraftContext) -> Session:
@@ -60,8 +111,20 @@ class Drafter(ABC, Generic[Session]):
         """Drafts for several sequences at once.
 
         Returns:
-            One proposal per request, of at most `num_draft_tokens` tokens; an empty one where
-            the drafter has nothing to say or must not go on (its own context is full, say).
+            One proposal per request, within the request's limits; an empty one where the drafter
+            has nothing to say or must not go on (its own context is full, say).
+        """
+
+    def see(self, session: Session, proposal: Proposal, logits: Float32Array) -> None:
+        """Shows what the target says after each token of a proposal; then comes `observe`.
+
+        For drafters that learn from rows that were not accepted. Most need not look.
+
+        Args:
+            session: the request's state.
+            proposal: what this drafter had proposed.
+            logits: [N + 1, V] of the target, unwarped: after the last decided token, then after
+                each of the N tokens of the proposal. Valid during the call only.
         """
 
     @abstractmethod

@@ -12,9 +12,11 @@ from oneglance.drafters.base import Drafter
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
+from oneglance.drafters.spec import split_spec
 from oneglance.engine.base import Engine
 from oneglance.errors import ParameterError, UnsupportedError
 from oneglance.registry import Registry
+from oneglance.types import ProgressCallback
 
 
 @dataclass(frozen=True)
@@ -23,15 +25,19 @@ class DrafterSetup:
 
     Attributes:
         target: the model that it drafts for.
+        target_engine: what that runs on.
         load_checkpoint: reads another model by name or path.
         make_engine: puts a checkpoint on an engine.
         engine_config: how engines are sized.
+        progress: told about long work.
     """
 
     target: Checkpoint
+    target_engine: Engine
     load_checkpoint: Callable[[str], Checkpoint]
     make_engine: Callable[[Checkpoint], Engine]
     engine_config: EngineConfig
+    progress: ProgressCallback | None = None
 
 
 DrafterFactory = Callable[[str, DrafterSetup], Drafter[Any]]
@@ -47,8 +53,10 @@ def make_drafter(spec: str, setup: DrafterSetup) -> Drafter[Any]:
         ParameterError: no such drafter, or an argument that it does not take or lacks.
         UnsupportedError: the drafter cannot work with this target.
     """
-    name, _, argument = spec.partition(":")
-    return DRAFTERS.get(name)(argument, setup)
+    parts = split_spec(spec)
+    if len(parts) > 1:
+        raise ParameterError(f"The drafter {spec!r} is a list; only single drafters are known.")
+    return DRAFTERS.get(parts[0].name)(parts[0].argument, setup)
 
 
 def _without_argument(name: str, make: Callable[[], Drafter[Any]]) -> None:

@@ -1,0 +1,88 @@
+"""Every drafter on the real default model: the tokens and the bits of plain decoding.
+
+Each drafter is run greedy and with a seed, in chains and in trees, alone and in a batch of five
+ragged prompts; tokens are compared one by one and the target's logprobs bit by bit. The law of
+sampled answers without a seed is enumerated on scripted models, in the tests of each drafter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneglance import LLM, Completion, SamplingParams, load
+
+PROMPTS = [
+    json.loads(line)["prompt"]
+    for line in (Path(__file__).parents[1] / "data" / "short_prompts.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()[:4]
+] + ["Repeat this line three times: one two three four five six seven eight."]
+
+REQUESTS = {
+    "greedy": SamplingParams(max_tokens=32),
+    "seeded": SamplingParams(max_tokens=32, temperature=0.8, top_p=0.95, seed=7),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A drafter by its name, and what its requests need.
+
+    Attributes:
+        spec: as after `--drafter`.
+        arguments: of `LLM.batch`, such as a prediction.
+    """
+
+    spec: str
+    arguments: tuple[tuple[str, Any], ...] = ()
+
+
+CASES = [Case("ngram")]
+
+Answer = list[tuple[int, float]]
+
+
+def answers(completions: list[Completion]) -> list[Answer]:
+    return [[(token.token_id, token.logprob) for token in each.tokens] for each in completions]
+
+
+@pytest.fixture(scope="module")
+def llm() -> Iterator[LLM]:
+    with load(drafter="none") as llm:
+        yield llm
+
+
+@pytest.fixture(scope="module")
+def plain(llm: LLM) -> dict[str, list[Answer]]:
+    return {
+        name: answers(llm.batch(PROMPTS, params=params, drafter="none"))
+        for name, params in REQUESTS.items()
+    }
+
+
+@pytest.mark.parametrize("tree_nodes", [None, 12], ids=["chain", "tree"])
+@pytest.mark.parametrize("request_name", REQUESTS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.spec)
+def test_the_answers_are_those_of_plain_decoding(
+    llm: LLM,
+    plain: dict[str, list[Answer]],
+    case: Case,
+    request_name: str,
+    tree_nodes: int | None,
+) -> None:
+    arguments = dict(case.arguments) | {"drafter": case.spec, "k": 4, "tree_nodes": tree_nodes}
+    params = REQUESTS[request_name]
+    together = llm.batch(PROMPTS, params=params, **arguments)
+    assert answers(together) == plain[request_name]
+    alone = [llm.generate(prompt, params=params, **arguments) for prompt in PROMPTS]
+    assert answers(alone) == plain[request_name]
+    for completions in (together, alone):
+        drafted = sum(each.stats.drafted for each in completions)
+        accepted = sum(each.stats.accepted for each in completions)
+        assert 0 < accepted < drafted, "both outcomes must occur for the comparison to tell"
