@@ -51,6 +51,7 @@ def setup(
         load_checkpoint=lambda name: load_checkpoint(folder / name, name=name),
         make_engine=make_engine,
         engine_config=engine_config,
+        local_drafts=lambda _: [],
         make_length=lambda _: PartLength(Control()),
     )
 

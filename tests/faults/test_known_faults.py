@@ -541,6 +541,7 @@ def test_21_another_vocabulary_is_refused_and_other_padding_is_not(tmp_path: Pat
         load_checkpoint=lambda name: load_checkpoint(Path(name)),
         make_engine=lambda checkpoint: ReferenceEngine(checkpoint.config, checkpoint.weights),
         engine_config=EngineConfig(),
+        local_drafts=lambda _: [],
         make_length=lambda _: PartLength(Control()),
     )
     for same in (small, wider):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from oneglance.checkpoints.base import Checkpoint
 from oneglance.config import EngineConfig
+from oneglance.drafters.auto import auto_parts
 from oneglance.drafters.base import Drafter
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.hybrid import HybridDrafter, PartPolicy
@@ -30,6 +31,7 @@ class DrafterSetup:
         load_checkpoint: reads another model by name or path.
         make_engine: puts a checkpoint on an engine.
         engine_config: how engines are sized.
+        local_drafts: models on this machine that are known to draft well for one of that name.
         make_length: makes the length policy of one part of a hybrid, for one request.
         progress: told about long work.
     """
@@ -39,6 +41,7 @@ class DrafterSetup:
     load_checkpoint: Callable[[str], Checkpoint]
     make_engine: Callable[[Checkpoint], Engine]
     engine_config: EngineConfig
+    local_drafts: Callable[[str], Sequence[str]]
     make_length: Callable[[str], PartPolicy]
     progress: ProgressCallback | None = None
 
@@ -69,6 +72,14 @@ def _without_argument(name: str, make: Callable[[], Drafter[Any]]) -> None:
     DRAFTERS.register(name, factory)
 
 
+def _auto(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    if argument:
+        raise ParameterError(f"The drafter auto takes no argument; leave out {argument!r}.")
+    target = setup.target
+    drafts = setup.local_drafts(target.name)
+    return make_drafter("+".join(auto_parts(target, setup.engine_config.weights, drafts)), setup)
+
+
 def _draft_model(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     if not argument:
         raise ParameterError("The drafter draft needs a model; write draft:MODEL.")
@@ -88,6 +99,7 @@ def _draft_model(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     )
 
 
+DRAFTERS.register("auto", _auto)
 _without_argument("none", NoDrafter)
 _without_argument("ngram", NgramDrafter)
 DRAFTERS.register("draft", _draft_model)
