@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from oneglance.engine.base import Engine, SequenceId
+from oneglance.engine.base import Engine, PassLayers, SequenceId
 from oneglance.engine.prefill import prefill
 from oneglance.engine.prefix import PrefixStore
 
@@ -62,13 +62,27 @@ class OwnCache(DraftCache):
     """
 
     def __init__(
-        self, engine: Engine, prefixes: PrefixStore, prompt: Sequence[int], prefill_chunk: int
+        self,
+        engine: Engine,
+        prefixes: PrefixStore,
+        prompt: Sequence[int],
+        prefill_chunk: int,
+        layers: PassLayers = PassLayers(),
     ) -> None:
-        """Opens a sequence, with what is kept of the prompt's beginning; nothing is fed yet."""
+        """Opens a sequence, with what is kept of the prompt's beginning; nothing is fed yet.
+
+        Args:
+            engine: holds the draft model.
+            prefixes: keeps sequences of `engine` that the same layers evaluated.
+            prompt: token ids.
+            prefill_chunk: most tokens of a pass that catches up.
+            layers: which layers evaluate what is fed.
+        """
         self.sequence = prefixes.open(prompt)
         self._engine = engine
         self._prefixes = prefixes
         self._prefill_chunk = prefill_chunk
+        self._layers = layers
         self._cached = list(prompt[: engine.length(self.sequence)])
         self._num_agreed = len(self._cached)
 
@@ -81,7 +95,7 @@ class OwnCache(DraftCache):
         """Feeds what is missing, all but the last token."""
         pending = list(tokens[len(self._cached) :])
         if len(pending) > 1:
-            prefill(self._engine, self.sequence, pending[:-1], self._prefill_chunk)
+            prefill(self._engine, self.sequence, pending[:-1], self._prefill_chunk, self._layers)
             self._cached.extend(pending[:-1])
         return pending[-1:]
 

@@ -15,7 +15,7 @@ from oneglance.config import EngineConfig
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
 from oneglance.drafters.choice import Choice, choose, fit, takes_argmax
 from oneglance.drafters.draft_cache import DraftCache, OwnCache
-from oneglance.engine.base import Batch, Engine, TopTokens, TreeRows
+from oneglance.engine.base import Batch, Engine, PassLayers, TopTokens, TreeRows
 from oneglance.engine.prefix import PrefixStore
 from oneglance.sampling.history import TokenHistory
 from oneglance.types import Float64Array, Proposal
@@ -57,6 +57,7 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
         vocab_size: int,
         name: str = "draft",
         engine_config: EngineConfig = EngineConfig(),
+        layers: PassLayers = PassLayers(),
     ) -> None:
         """Takes an engine for the draft model.
 
@@ -66,11 +67,13 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
                 that both speak of the same tokens whatever the padding of their matrices.
             name: shown as the drafter of its tokens.
             engine_config: `prefill_chunk` and `num_kept_prefixes` are read.
+            layers: which layers of the draft model every pass evaluates.
         """
         self.name = name
         self._engine = engine
         self._vocab_size = vocab_size
         self._prefill_chunk = engine_config.prefill_chunk
+        self._layers = layers
         self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
 
     def start(self, context: DraftContext) -> DraftModelSession:
@@ -104,7 +107,10 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
         session.cache.close()
 
     def _open(self, context: DraftContext) -> DraftCache:
-        return OwnCache(self._engine, self._prefixes, context.prompt, self._prefill_chunk)
+        """The cache of a new request; a drafter that is a part of the target overrides this."""
+        return OwnCache(
+            self._engine, self._prefixes, context.prompt, self._prefill_chunk, self._layers
+        )
 
     def _begin(self, request: DraftRequest[DraftModelSession]) -> _Draft:
         session = request.session
@@ -120,9 +126,10 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
         has_argmax = all(draft.takes_argmax() for draft in drafts)
         if has_argmax:
             known = min(self._vocab_size, self._engine.config.vocab_size)
-            output = self._engine.forward(Batch(trees, num_top=1, top_vocab_size=known))
+            batch = Batch.through(self._layers, trees, num_top=1, top_vocab_size=known)
         else:
-            output = self._engine.forward(Batch(trees))
+            batch = Batch.through(self._layers, trees)
+        output = self._engine.forward(batch)
         for draft in drafts:
             cache = draft.session.cache
             self._engine.commit(cache.sequence, range(len(draft.pending)))

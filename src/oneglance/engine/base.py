@@ -62,6 +62,19 @@ class TreeRows:
 
 
 @dataclass(frozen=True)
+class PassLayers:
+    """Which layers a pass evaluates; by default all of them.
+
+    Attributes:
+        num_layers: see `Batch`.
+        skipped_layers: see `Batch`.
+    """
+
+    num_layers: int | None = None
+    skipped_layers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Batch:
     """One pass: the trees of all sequences in it, each sequence at most once.
 
@@ -86,6 +99,23 @@ class Batch:
     skipped_layers: tuple[int, ...] = ()
     num_top: int | None = None
     top_vocab_size: int | None = None
+
+    @classmethod
+    def through(
+        cls,
+        layers: PassLayers,
+        trees: Sequence[TreeRows],
+        num_top: int | None = None,
+        top_vocab_size: int | None = None,
+    ) -> Batch:
+        """A pass through some layers; the other arguments as for the constructor."""
+        return cls(
+            tuple(trees),
+            num_layers=layers.num_layers,
+            skipped_layers=layers.skipped_layers,
+            num_top=num_top,
+            top_vocab_size=top_vocab_size,
+        )
 
     def __post_init__(self) -> None:
         """Checks that no sequence occurs twice, and that no part of the request is idle."""
