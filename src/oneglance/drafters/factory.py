@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oneglance.checkpoints.base import Checkpoint
 from oneglance.config import EngineConfig
 from oneglance.drafters.auto import auto_parts
 from oneglance.drafters.base import Drafter
+from oneglance.drafters.cascade import CascadeDrafter
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.hybrid import HybridDrafter, PartPolicy
 from oneglance.drafters.ngram import NgramDrafter
@@ -83,7 +85,48 @@ def _auto(argument: str, setup: DrafterSetup) -> Drafter[Any]:
 def _draft_model(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     if not argument:
         raise ParameterError("The drafter draft needs a model; write draft:MODEL.")
-    draft = setup.load_checkpoint(argument)
+    draft = _load_draft(argument, setup)
+    return DraftModelDrafter(
+        setup.make_engine(draft),
+        vocab_size=setup.target.tokenizer.vocab_size,
+        name=f"draft:{draft.name}",
+        engine_config=setup.engine_config,
+    )
+
+
+def _cascade(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    """Each model is drafted for by what stands before it, so the last one drafts for the target."""
+    inner_spec, *models = re.split(r",(?=draft:)", argument)
+    names = [part.name for part in split_spec(inner_spec)]
+    if not inner_spec or not models or "draft:" in models:
+        raise ParameterError(
+            f"The drafter cascade cannot be made of {argument!r}; write "
+            "cascade:INNER,draft:MODEL, where INNER is another drafter."
+        )
+    for name in ("auto", "cascade", "none", "self"):
+        if name in names:
+            raise ParameterError(
+                f"The drafter {name} cannot draft for a draft model; choose another one as the "
+                f"first of cascade:{argument}, such as ngram or draft:MODEL."
+            )
+    checkpoints = [_load_draft(model.removeprefix("draft:"), setup) for model in models]
+    engines = [setup.make_engine(checkpoint) for checkpoint in checkpoints]
+    drafter = make_drafter(
+        inner_spec, replace(setup, target=checkpoints[0], target_engine=engines[0])
+    )
+    for checkpoint, engine in zip(checkpoints, engines, strict=True):
+        drafter = CascadeDrafter(
+            drafter,
+            engine,
+            vocab_size=setup.target.tokenizer.vocab_size,
+            name=f"cascade:{drafter.name.removeprefix('cascade:')},draft:{checkpoint.name}",
+            engine_config=setup.engine_config,
+        )
+    return drafter
+
+
+def _load_draft(model: str, setup: DrafterSetup) -> Checkpoint:
+    draft = setup.load_checkpoint(model)
     target = setup.target
     if draft.tokenizer.fingerprint() != target.tokenizer.fingerprint():
         raise UnsupportedError(
@@ -91,15 +134,11 @@ def _draft_model(argument: str, setup: DrafterSetup) -> Drafter[Any]:
             f"({draft.tokenizer.vocab_size} and {target.tokenizer.vocab_size} tokens), so an id "
             "means different text to each; choose a draft model of the same family."
         )
-    return DraftModelDrafter(
-        setup.make_engine(draft),
-        vocab_size=target.tokenizer.vocab_size,
-        name=f"draft:{draft.name}",
-        engine_config=setup.engine_config,
-    )
+    return draft
 
 
 DRAFTERS.register("auto", _auto)
 _without_argument("none", NoDrafter)
 _without_argument("ngram", NgramDrafter)
 DRAFTERS.register("draft", _draft_model)
+DRAFTERS.register("cascade", _cascade)
