@@ -89,10 +89,7 @@ int32_t SuffixTree::advance(int32_t node, int32_t sequence, int32_t position, in
     it.is_open = true;
     return node;
   }
-  // Most nodes have one child, whose place is known without the table.
-  const int32_t first = it.first_child;
-  const bool is_first = first != kNone && nodes_[first].token == token;
-  const int32_t child = is_first ? first : children_.find(node, token);
+  const int32_t child = find_child(node, token);
   if (child == kNone) return add_leaf(node, sequence, position, token);
   return enter(node, child, sequence, position);
 }
@@ -121,10 +118,8 @@ int32_t SuffixTree::enter(int32_t node, int32_t child, int32_t sequence, int32_t
   }
   if (!is_alone) return split(node, child, sequence, position);
   // The border between the two moves on by one token.
-  children_.erase(node, below.token);
   cut_first_token(child, node);
   ++nodes_[node].depth;
-  children_.set(node, below.token, child);
   return node;
 }
 
@@ -155,10 +150,8 @@ int32_t SuffixTree::split(int32_t node, int32_t child, int32_t sequence, int32_t
   it.first_child = child;
   it.best = child;
   put_in_place_of(middle, child);
-  children_.set(node, it.token, middle);
   cut_first_token(child, middle);
   nodes_[child].next = nodes_[child].previous = kNone;
-  children_.set(middle, below.token, child);
   see(middle, sequence, position);
   rank(middle);
   return middle;
@@ -193,7 +186,7 @@ bool SuffixTree::remove_suffix(int32_t sequence, std::size_t start) {
   int32_t node = kRoot;
   for (int32_t depth = 0; depth < length;) {
     const auto position = static_cast<int32_t>(start) + depth;
-    const int32_t child = children_.find(node, tokens[static_cast<std::size_t>(position)]);
+    const int32_t child = find_child(node, tokens[static_cast<std::size_t>(position)]);
     Node& it = nodes_[child];
     if (nodes_[node].best == child) nodes_[node].best = kUnknown;
     if (--it.count == 0) {
@@ -222,7 +215,7 @@ void SuffixTree::refresh_occurrences() {
       int32_t node = kRoot;
       for (int32_t depth = 0; depth < suffix_length(it, start); depth = end_depth(node)) {
         const std::size_t position = start + static_cast<std::size_t>(depth);
-        node = children_.find(node, it.tokens[position]);
+        node = find_child(node, it.tokens[position]);
         see(node, first_sequence_ + static_cast<int32_t>(index), static_cast<int32_t>(position));
       }
     }
@@ -276,23 +269,41 @@ int32_t SuffixTree::new_node() {
   return node;
 }
 
+// An only child is not in the table: most nodes have one, and it changes with every token.
+int32_t SuffixTree::find_child(int32_t node, int32_t token) const {
+  const int32_t first = nodes_[node].first_child;
+  if (first == kNone || nodes_[first].token == token) return first;
+  return nodes_[first].next == kNone ? kNone : children_.find(node, token);
+}
+
+bool SuffixTree::has_siblings(int32_t node) const {
+  return nodes_[node].next != kNone || nodes_[node].previous != kNone;
+}
+
 void SuffixTree::link(int32_t node) {
   Node& it = nodes_[node];
-  it.next = nodes_[it.parent].first_child;
-  if (it.next != kNone) nodes_[it.next].previous = node;
+  const int32_t first = nodes_[it.parent].first_child;
   nodes_[it.parent].first_child = node;
+  if (first == kNone) return;
+  if (nodes_[first].next == kNone) children_.set(it.parent, nodes_[first].token, first);
+  it.next = first;
+  nodes_[first].previous = node;
   children_.set(it.parent, it.token, node);
 }
 
 void SuffixTree::unlink(int32_t node) {
   const Node& it = nodes_[node];
-  children_.erase(it.parent, it.token);
+  free_.push_back(node);
+  if (has_siblings(node)) children_.erase(it.parent, it.token);
   (it.previous == kNone ? nodes_[it.parent].first_child : nodes_[it.previous].next) = it.next;
   if (it.next != kNone) nodes_[it.next].previous = it.previous;
-  free_.push_back(node);
+  const int32_t first = nodes_[it.parent].first_child;
+  if (first != kNone && nodes_[first].next == kNone) {
+    children_.erase(it.parent, nodes_[first].token);
+  }
 }
 
-// Among the children of `node`'s parent.
+// Among the children of `node`'s parent; both begin with the same token.
 void SuffixTree::put_in_place_of(int32_t node, int32_t old) {
   Node& it = nodes_[node];
   Node& parent = nodes_[it.parent];
@@ -301,9 +312,10 @@ void SuffixTree::put_in_place_of(int32_t node, int32_t old) {
   (it.previous == kNone ? parent.first_child : nodes_[it.previous].next) = node;
   if (it.next != kNone) nodes_[it.next].previous = node;
   if (parent.best == old) parent.best = node;
+  if (has_siblings(node)) children_.set(it.parent, it.token, node);
 }
 
-// The token goes to the node above, whose entry in the table is the caller's to set.
+// The token goes to the node above.
 void SuffixTree::cut_first_token(int32_t node, int32_t new_parent) {
   Node& it = nodes_[node];
   ++it.start;
@@ -315,12 +327,10 @@ void SuffixTree::cut_first_token(int32_t node, int32_t new_parent) {
 void SuffixTree::merge_into(int32_t node, int32_t child) {
   const Node& it = nodes_[node];
   Node& below = nodes_[child];
-  children_.erase(node, below.token);
   below.start -= it.depth - nodes_[it.parent].depth;
   below.token = it.token;
   below.parent = it.parent;
   put_in_place_of(child, node);
-  children_.set(it.parent, it.token, child);
   free_.push_back(node);
 }
 
@@ -333,7 +343,7 @@ bool SuffixTree::find_run(const int32_t* tokens, int32_t length, Locus* found) c
     if (is_within_edge(locus)) {
       if (label(locus) != token) return false;
     } else {
-      locus.node = children_.find(locus.node, token);
+      locus.node = find_child(locus.node, token);
       if (locus.node == kNone) return false;
     }
   }

@@ -24,8 +24,8 @@ struct Locus {
 // Path-compressed: a node carries a run of tokens, all with the same count, and is split only
 // where a suffix ends or two part. The tokens themselves stay in their sequences; a node refers to
 // its latest occurrence there. So a tree of n tokens has at most 2 n nodes, of 40 bytes each,
-// whatever the depth (each node but the root ends a suffix or has two children), and a slot of 12
-// bytes in a hash table that is between 3/8 and 3/4 full.
+// whatever the depth (each node but the root ends a suffix or has two children). A child with
+// siblings also has a slot of 12 bytes in a hash table that is 3/8 to 3/4 full, once it has grown.
 //
 // While a sequence grows, so do its last max_depth - 1 suffixes, the node of each of which is
 // remembered. A suffix that nothing else has shares its sequence's end ("open") and costs nothing
@@ -129,6 +129,8 @@ class SuffixTree {
   void rank(int32_t node);
 
   int32_t new_node();
+  int32_t find_child(int32_t node, int32_t token) const;
+  bool has_siblings(int32_t node) const;
   void link(int32_t node);
   void unlink(int32_t node);
   void put_in_place_of(int32_t node, int32_t old);
