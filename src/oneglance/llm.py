@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -226,10 +226,19 @@ class LLM:
         return template.encode(self.tokenizer, prompt)
 
     def close(self) -> None:
-        """Forgets the drafters, with them the draft models' weights, and the kept prefixes."""
-        self._drafters.clear()
-        self._draft_engines.clear()
-        self._prefixes.clear()
+        """Forgets the drafters, with them the draft models' weights, and the kept prefixes.
+
+        What a drafter keeps in a file is saved first.
+
+        Raises:
+            ParameterError: such a file cannot be written; the rest is done all the same.
+        """
+        with ExitStack() as endings:
+            endings.callback(self._prefixes.clear)
+            endings.callback(self._draft_engines.clear)
+            for drafter in self._drafters.values():
+                endings.callback(drafter.shutdown)
+            self._drafters.clear()
 
     def __enter__(self) -> LLM:
         return self

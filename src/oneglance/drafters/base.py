@@ -134,3 +134,9 @@ class Drafter(ABC, Generic[Session]):
     @abstractmethod
     def close(self, session: Session) -> None:
         """Ends a request and frees what its session holds."""
+
+    def shutdown(self) -> None:
+        """Ends the drafter's own life, when all its sessions are closed; called once.
+
+        For drafters that keep something beyond it. One that is made of others passes it on.
+        """

@@ -14,6 +14,7 @@ from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
 from oneglance.drafters.spec import split_spec
 from oneglance.engine.base import Engine
+from oneglance.engine.native import why_unavailable
 from oneglance.errors import ParameterError, UnsupportedError
 from oneglance.registry import Registry
 from oneglance.types import ProgressCallback
@@ -87,6 +88,16 @@ def _draft_model(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     )
 
 
+def _suffix(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    reason = why_unavailable()
+    if reason is not None:
+        raise UnsupportedError(f"The drafter suffix cannot be used: {reason}; use ngram.")
+    from oneglance.drafters.suffix_factory import make_suffix
+
+    return make_suffix(argument, setup.target.tokenizer)
+
+
 _without_argument("none", NoDrafter)
 _without_argument("ngram", NgramDrafter)
 DRAFTERS.register("draft", _draft_model)
+DRAFTERS.register("suffix", _suffix)
