@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <iterator>
 #include <vector>
 
 #include "require.h"
 
 namespace oneglance {
 namespace {
-
-constexpr double kRounding = 1e-9;  // more than the rounding of a score
 
 // A token that may be drafted.
 struct Candidate {
@@ -37,8 +33,9 @@ class Drafting {
   const SuffixDraft& run(const Locus& match, int64_t occurrences, int budget) {
     clear();
     draft_.match_length = match.depth;
+    budget_ = budget;
     add_followers(match, 1.0, occurrences, SuffixTree::kNone, 1);
-    while (!waiting_.empty() && static_cast<int>(draft_.tokens.size()) < budget) {
+    while (!waiting_.empty() && num_left() > 0) {
       const Candidate chosen = take();
       const auto index = static_cast<int32_t>(draft_.tokens.size());
       draft_.tokens.push_back(chosen.token);
@@ -55,6 +52,8 @@ class Drafting {
   }
 
  private:
+  int num_left() const { return budget_ - static_cast<int>(draft_.tokens.size()); }
+
   // Keeps the memory: there is a draft for every match.
   void clear() {
     draft_.tokens.clear();
@@ -79,7 +78,8 @@ class Drafting {
     const int32_t best = tree_.best_child(locus.node);
     if (best == SuffixTree::kNone) return;
     const Candidate first = candidate(best, tree_.token(best));
-    if (limits_.max_nodes < 0 || first.prob < limits_.min_prob) {
+    // Hubs have thousands of children, and most of them are reached by matches of one token.
+    if (limits_.max_nodes < 0 || num_left() == 1 || first.prob < limits_.min_prob) {
       offer(first);
       return;
     }
@@ -110,6 +110,7 @@ class Drafting {
   SuffixTree& tree_;
   const DraftLimits& limits_;
   SuffixDraft draft_;
+  int budget_ = 0;
   std::vector<Candidate> waiting_;  // a heap
   std::vector<int32_t> children_;
   int32_t num_candidates_ = 0;
@@ -122,51 +123,29 @@ int budget_after(int length, const DraftLimits& limits) {
   return static_cast<int>(std::max(0.0, std::min(static_cast<double>(cap), adapted)));
 }
 
-// What the score after a match cannot exceed: no path is more probable than its first token, and
-// on each level the paths together have at most probability 1. The sum is made as the score's own
-// is, so that rounding cannot make it smaller.
-double score_bound(SuffixTree& tree, const Locus& match, int64_t occurrences, int budget,
-                   const DraftLimits& limits) {
-  const int levels = std::min(limits.max_tokens, tree.max_depth() - match.depth);
-  const int terms = limits.max_nodes < 0 ? std::min(budget, levels) : budget;
-  const bool is_within = tree.is_within_edge(match);
-  const int32_t best = is_within ? match.node : tree.best_child(match.node);
-  if (best == SuffixTree::kNone) return 0.0;
-  const double first =
-      static_cast<double>(tree.count(best)) / static_cast<double>(occurrences);
-  if (first < limits.min_prob) return 0.0;
-  double sum = 0.0;
-  for (int term = 0; term < terms; ++term) sum += first;
-  return limits.max_nodes < 0 ? sum : std::min(sum, levels * (1.0 + kRounding));
-}
-
 }  // namespace
 
 SuffixDraft best_draft(SuffixTree& tree, const std::vector<Locus>& matches, bool is_text_in_tree,
                        const DraftLimits& limits) {
   require(limits.max_tokens >= 0, "max_tokens must not be negative");
-  require(std::isfinite(limits.factor) && std::isfinite(limits.offset),
-          "factor and offset must be finite");
+  require(std::isfinite(limits.factor) && limits.factor >= 0.0 && std::isfinite(limits.offset),
+          "factor and offset must be finite, and the factor not below 0");
   SuffixDraft best;
   if (limits.max_tokens == 0) return best;
   Drafting drafting(tree, limits);
-  const auto try_match = [&](const Locus& match) {
-    const int budget = budget_after(match.depth, limits);
-    const int64_t occurrences = tree.count(match.node) + (is_text_in_tree ? 0 : 1);
-    const double bound = score_bound(tree, match, occurrences, budget, limits);
-    const auto is_beaten_by_best = [&](double score) {
-      return score < best.score || (score == best.score && match.depth < best.match_length);
-    };
-    if (bound == 0.0 || is_beaten_by_best(bound)) return;
-    const SuffixDraft& draft = drafting.run(match, occurrences, budget);
-    if (draft.score > 0.0 && !is_beaten_by_best(draft.score)) best = draft;
-  };
-  // First the longest that leaves room in the tree for a whole draft: most others cannot beat it.
-  const auto num_matches = static_cast<std::ptrdiff_t>(matches.size());
-  const std::ptrdiff_t room = std::max(0, tree.max_depth() - limits.max_tokens);
-  const auto middle = matches.begin() + std::min(num_matches, room);
-  std::for_each(std::make_reverse_iterator(middle), matches.rend(), try_match);
-  std::for_each(middle, matches.end(), try_match);
+  // The longest first, so that it stays where others are as good. Equally frequent matches are the
+  // same occurrences, of which a shorter one has no other continuations and no larger budget, so
+  // that only the longest is followed; unless the depth of the tree cut its draft short.
+  int64_t followed = 0;
+  for (auto match = matches.rbegin(); match != matches.rend(); ++match) {
+    const int64_t count = tree.count(match->node);
+    if (count == followed) continue;
+    const int budget = budget_after(match->depth, limits);
+    if (budget <= best.score) break;  // nor has a shorter one more
+    const SuffixDraft& draft = drafting.run(*match, count + (is_text_in_tree ? 0 : 1), budget);
+    if (draft.score > best.score) best = draft;
+    if (tree.max_depth() - match->depth >= limits.max_tokens) followed = count;
+  }
   return best;
 }
 

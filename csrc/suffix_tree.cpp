@@ -338,14 +338,14 @@ void SuffixTree::merge_into(int32_t node, int32_t child) {
 
 bool SuffixTree::find_run(const int32_t* tokens, int32_t length, Locus* found) const {
   Locus locus{kRoot, 0};
-  for (; locus.depth < length; ++locus.depth) {
-    const int32_t token = tokens[locus.depth];
-    if (is_within_edge(locus)) {
-      if (label(locus) != token) return false;
-    } else {
-      locus.node = find_child(locus.node, token);
-      if (locus.node == kNone) return false;
-    }
+  while (locus.depth < length) {
+    locus.node = find_child(locus.node, tokens[locus.depth]);
+    if (locus.node == kNone) return false;
+    const Node& it = nodes_[locus.node];
+    const int32_t end = std::min(length, end_depth(locus.node));
+    const int32_t* label = owner(it).tokens.data() + it.start;
+    if (!std::equal(tokens + locus.depth, tokens + end, label)) return false;
+    locus.depth = end;
   }
   *found = locus;
   return true;

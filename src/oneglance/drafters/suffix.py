@@ -50,10 +50,10 @@ class SuffixLimits:
             raise ParameterError(
                 f"max_depth = {self.max_depth} cannot be used; it must be from 2 to 1024."
             )
-        if not (math.isfinite(self.factor) and math.isfinite(self.offset)):
+        if not (0 <= self.factor < math.inf and math.isfinite(self.offset)):
             raise ParameterError(
                 f"factor = {self.factor} and offset = {self.offset} cannot be used; both must be "
-                "finite numbers."
+                "finite numbers, and the factor not below 0."
             )
         if not 0 <= self.min_prob <= 1:
             raise ParameterError(
