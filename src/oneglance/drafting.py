@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from oneglance.checkpoints import load_checkpoint
@@ -65,10 +66,17 @@ class DrafterSet:
         """What was learned of a drafter; passes of the target cost the same with all of them."""
         return self._controls.setdefault(spec, Control(pass_costs=self._pass_costs))
 
-    def clear(self) -> None:
-        """Forgets the drafters, with them the draft models' weights."""
-        self._drafters.clear()
-        self._engines.clear()
+    def close(self) -> None:
+        """Ends the drafters and forgets them, with them the draft models' weights.
+
+        Raises:
+            ParameterError: one could not save what it keeps; the others are ended all the same.
+        """
+        with ExitStack() as endings:
+            endings.callback(self._engines.clear)
+            for drafter in self._drafters.values():
+                endings.callback(drafter.shutdown)
+            self._drafters.clear()
 
     def _engine_of(self, checkpoint: Checkpoint) -> Engine:
         if checkpoint.name not in self._engines:

@@ -226,9 +226,17 @@ class LLM:
         return template.encode(self.tokenizer, prompt)
 
     def close(self) -> None:
-        """Forgets the drafters, with them the draft models' weights, and the kept prefixes."""
-        self._drafters.clear()
-        self._prefixes.clear()
+        """Forgets the drafters, with them the draft models' weights, and the kept prefixes.
+
+        What a drafter keeps in a file is saved first.
+
+        Raises:
+            ParameterError: such a file cannot be written; the rest is done all the same.
+        """
+        try:
+            self._drafters.close()
+        finally:
+            self._prefixes.clear()
 
     def __enter__(self) -> LLM:
         return self

@@ -43,7 +43,7 @@ class Case:
     arguments: tuple[tuple[str, Any], ...] = ()
 
 
-CASES = [Case("ngram")]
+CASES = [Case("ngram"), Case("suffix"), Case("suffix:global")]
 
 Answer = list[tuple[int, float]]
 

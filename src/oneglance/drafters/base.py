@@ -144,6 +144,12 @@ class Drafter(ABC, Generic[Session]):
     def close(self, session: Session) -> None:
         """Ends a request and frees what its session holds."""
 
+    def shutdown(self) -> None:
+        """Ends the drafter's own life, when all its sessions are closed; called once.
+
+        For drafters that keep something beyond it. One that is made of others passes it on.
+        """
+
 
 class RewindingDrafter(Drafter[Session]):
     """A drafter that can take back what it was told, as one that drafts for a draft model must.

@@ -219,6 +219,10 @@ class CascadeDrafter(RewindingDrafter[CascadeSession]):
         finally:
             session.cache.close()
 
+    def shutdown(self) -> None:
+        """Ends the inner drafter."""
+        self._inner.shutdown()
+
     def _begin(self, request: DraftRequest[CascadeSession]) -> _Draft | None:
         """None where nothing can be drafted."""
         session, num_nodes = request.session, request.num_tree_nodes

@@ -18,6 +18,7 @@ from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
 from oneglance.drafters.spec import split_spec
 from oneglance.engine.base import Engine
+from oneglance.engine.native import why_unavailable
 from oneglance.errors import ParameterError, UnsupportedError
 from oneglance.registry import Registry
 from oneglance.types import ProgressCallback
@@ -98,10 +99,10 @@ def _cascade(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     """Each model is drafted for by what stands before it, so the last one drafts for the target."""
     inner_spec, *models = re.split(r",(?=draft:)", argument)
     names = [part.name for part in split_spec(inner_spec)]
-    if not inner_spec or not models or "draft:" in models:
+    if not inner_spec or not models or "draft:" in models or len(names) > 1:
         raise ParameterError(
             f"The drafter cascade cannot be made of {argument!r}; write "
-            "cascade:INNER,draft:MODEL, where INNER is another drafter."
+            "cascade:INNER,draft:MODEL, where INNER is one other drafter."
         )
     for name in ("auto", "cascade", "none", "self"):
         if name in names:
@@ -137,8 +138,18 @@ def _load_draft(model: str, setup: DrafterSetup) -> Checkpoint:
     return draft
 
 
+def _suffix(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    reason = why_unavailable()
+    if reason is not None:
+        raise UnsupportedError(f"The drafter suffix cannot be used: {reason}; use ngram.")
+    from oneglance.drafters.suffix_factory import make_suffix
+
+    return make_suffix(argument, setup.target.tokenizer)
+
+
 DRAFTERS.register("auto", _auto)
 _without_argument("none", NoDrafter)
 _without_argument("ngram", NgramDrafter)
 DRAFTERS.register("draft", _draft_model)
 DRAFTERS.register("cascade", _cascade)
+DRAFTERS.register("suffix", _suffix)

@@ -157,6 +157,12 @@ class HybridDrafter(Drafter[HybridSession]):
             for part in session.parts:
                 endings.callback(part.drafter.close, part.session)
 
+    def shutdown(self) -> None:
+        """Ends every part, also where one fails."""
+        with ExitStack() as endings:
+            for drafter in self._drafters:
+                endings.callback(drafter.shutdown)
+
     def _ask(
         self, index: int, requests: Sequence[DraftRequest[HybridSession]], num_sequences: int
     ) -> None:
