@@ -3,9 +3,9 @@
 Vertical cascades of Chen et al., arXiv:2312.11462. The middle model verifies what the inner drafter
 proposes with the accept rules that the target uses, against its own law under the request's warps.
 So its tokens are those that it would have drawn alone, one pass each: with a seed and greedy the
-very same ones, otherwise of the same law, which is attached to each of them. How many of them go to
-the target is decided by their number and by the tokens themselves, never by how far a pass of the
-middle model got, since that tells of tokens that are not there.
+very same ones, otherwise of the same law, which is attached to each of them. All that it decides
+goes to the target up to the length asked for, tokens of its own in place of rejected ones included:
+the accepted ones alone would not have that law.
 """
 
 from __future__ import annotations
