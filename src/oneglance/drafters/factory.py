@@ -12,6 +12,7 @@ from oneglance.drafters.base import Drafter
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
+from oneglance.drafters.self_factory import Itself, make_self_drafter
 from oneglance.drafters.spec import split_spec
 from oneglance.engine.base import Engine
 from oneglance.errors import ParameterError, UnsupportedError
@@ -87,6 +88,14 @@ def _draft_model(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     )
 
 
+def _self(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    target = Itself(
+        setup.target, setup.target_engine, setup.make_engine, setup.engine_config, setup.progress
+    )
+    return make_self_drafter(argument, target)
+
+
 _without_argument("none", NoDrafter)
 _without_argument("ngram", NgramDrafter)
 DRAFTERS.register("draft", _draft_model)
+DRAFTERS.register("self", _self)
