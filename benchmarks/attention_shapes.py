@@ -53,6 +53,7 @@ def chain_pass(context: int, rows: int) -> _native.Pass:
         first_rows=_ints([0]),
         row_counts=_ints([rows]),
         prefix_lengths=_ints([context]),
+        kept_counts=_ints([0]),
         page_starts=_ints([0, num_pages]),
         pages=_ints(np.arange(num_pages)),
         ancestor_starts=_ints(np.concatenate([[0], np.cumsum(lengths)])),

@@ -194,7 +194,7 @@ class AttentionBlock {
     for (const PassSequence& sequence : pass_.sequences()) {
       const int64_t offset = sequence.first_row * qkv_size_;
       kernels_.store_kv({cache_.head(layer_.index, kv_head), sequence.pages,
-                         sequence.prefix_length, sequence.num_rows, keys ? keys + offset : nullptr,
+                         sequence.first_slot(), sequence.num_rows, keys ? keys + offset : nullptr,
                          values ? values + offset : nullptr, qkv_size_});
     }
   }

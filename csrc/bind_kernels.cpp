@@ -83,9 +83,9 @@ void bound_store_kv(const Runtime& runtime, const Pass& pass, KvCache& cache, in
   for (const PassSequence& sequence : pass.sequences()) {
     for (int kv_head = 0; kv_head < cache.num_kv_heads(); ++kv_head) {
       const int64_t offset = sequence.first_row * ld + int64_t{kv_head} * cache.head_dim();
-      runtime.kernels.store_kv({cache.head(layer, kv_head), sequence.pages,
-                                sequence.prefix_length, sequence.num_rows, keys.data() + offset,
-                                values.data() + offset, ld});
+      runtime.kernels.store_kv({cache.head(layer, kv_head), sequence.pages, sequence.first_slot(),
+                                sequence.num_rows, keys.data() + offset, values.data() + offset,
+                                ld});
     }
   }
 }

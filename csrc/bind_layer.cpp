@@ -84,12 +84,14 @@ void bind_pass(nb::module_& module) {
       .def(
           "__init__",
           [](Pass* self, int page_size, const Ints& positions, const Ints& first_rows,
-             const Ints& row_counts, const Ints& prefix_lengths, const Ints& page_starts,
-             const Ints& pages, const Ints& ancestor_starts, const Ints& ancestors) {
+             const Ints& row_counts, const Ints& prefix_lengths, const Ints& kept_counts,
+             const Ints& page_starts, const Ints& pages, const Ints& ancestor_starts,
+             const Ints& ancestors) {
             new (self) Pass(page_size, {to_vector<int32_t>(positions, "positions"),
                                         to_vector<int32_t>(first_rows, "first_rows"),
                                         to_vector<int32_t>(row_counts, "row_counts"),
                                         to_vector<int32_t>(prefix_lengths, "prefix_lengths"),
+                                        to_vector<int32_t>(kept_counts, "kept_counts"),
                                         to_vector<int32_t>(page_starts, "page_starts"),
                                         to_vector<int32_t>(pages, "pages"),
                                         to_vector<int32_t>(ancestor_starts, "ancestor_starts"),
@@ -97,9 +99,9 @@ void bind_pass(nb::module_& module) {
           },
           nb::arg("page_size"), nb::arg("positions").noconvert(),
           nb::arg("first_rows").noconvert(), nb::arg("row_counts").noconvert(),
-          nb::arg("prefix_lengths").noconvert(), nb::arg("page_starts").noconvert(),
-          nb::arg("pages").noconvert(), nb::arg("ancestor_starts").noconvert(),
-          nb::arg("ancestors").noconvert())
+          nb::arg("prefix_lengths").noconvert(), nb::arg("kept_counts").noconvert(),
+          nb::arg("page_starts").noconvert(), nb::arg("pages").noconvert(),
+          nb::arg("ancestor_starts").noconvert(), nb::arg("ancestors").noconvert())
       .def_prop_ro("num_rows", &Pass::num_rows);
 }
 

@@ -44,8 +44,9 @@ void Pass::check_sizes() const {
   require(!arrays_.positions.empty(), "a pass needs at least one row");
   require(arrays_.positions.size() <= kMaxSlots && arrays_.pages.size() <= kMaxSlots,
           "a pass has too many rows or pages");
-  require(arrays_.row_counts.size() == count && arrays_.prefix_lengths.size() == count,
-          "first_rows, row_counts and prefix_lengths must be equally long");
+  require(arrays_.row_counts.size() == count && arrays_.prefix_lengths.size() == count &&
+              arrays_.kept_counts.size() == count,
+          "first_rows, row_counts, prefix_lengths and kept_counts must be equally long");
   require_starts(arrays_.page_starts, count, arrays_.pages.size(), "page_starts");
   require_starts(arrays_.ancestor_starts, arrays_.positions.size(), arrays_.ancestors.size(),
                  "ancestor_starts");
@@ -58,30 +59,35 @@ void Pass::add_sequence(std::size_t index) {
   const int first_row = arrays_.first_rows[index];
   const int num_rows = arrays_.row_counts[index];
   const int prefix_length = arrays_.prefix_lengths[index];
-  require(num_rows >= 1 && prefix_length >= 0, "a sequence needs rows, and a prefix of 0 or more");
+  const int num_kept = arrays_.kept_counts[index];
+  require(num_rows >= 1 && prefix_length >= 0 && num_kept >= 0,
+          "a sequence needs rows, and a prefix and kept rows of 0 or more");
   require(static_cast<std::size_t>(first_row) + 1 == run_starts_.size(),
           "the rows of a sequence must follow those of the sequence before");
   const int64_t end_row = static_cast<int64_t>(first_row) + num_rows;
   if (end_row > this->num_rows()) {
     throw std::out_of_range("a sequence has more rows than there are");
   }
-  const int64_t num_slots = static_cast<int64_t>(prefix_length) + num_rows;
+  const int64_t num_slots = static_cast<int64_t>(prefix_length) + num_kept + num_rows;
   const int page_start = arrays_.page_starts[index];
   const int64_t num_pages = arrays_.page_starts[index + 1] - page_start;
   require(num_slots <= kMaxSlots && num_slots <= num_pages * page_size_,
           "a sequence has too few pages for its prefix and rows");
-  for (int row = 0; row < num_rows; ++row) add_runs(first_row, row, prefix_length);
+  for (int row = 0; row < num_rows; ++row) {
+    add_runs(first_row + row, num_kept + row, prefix_length);
+  }
   sequences_.push_back(
-      {first_row, num_rows, prefix_length, arrays_.pages.data() + page_start, nullptr});
+      {first_row, num_rows, prefix_length, num_kept, arrays_.pages.data() + page_start, nullptr});
 }
 
 // Turns the ancestors of a row into runs of consecutive slots. The first run is the prefix and
 // such ancestors as continue it.
-void Pass::add_runs(int first_row, int row, int prefix_length) {
-  const int32_t* ancestor = arrays_.ancestors.data() + arrays_.ancestor_starts[first_row + row];
-  const int32_t* end = arrays_.ancestors.data() + arrays_.ancestor_starts[first_row + row + 1];
-  require(ancestor < end && end[-1] == row, "the last ancestor of a row must be the row itself");
-  require(arrays_.positions[first_row + row] == prefix_length + (end - ancestor) - 1,
+void Pass::add_runs(int row, int row_in_tree, int prefix_length) {
+  const int32_t* ancestor = arrays_.ancestors.data() + arrays_.ancestor_starts[row];
+  const int32_t* end = arrays_.ancestors.data() + arrays_.ancestor_starts[row + 1];
+  require(ancestor < end && end[-1] == row_in_tree,
+          "the last ancestor of a row must be the row itself");
+  require(arrays_.positions[row] == prefix_length + (end - ancestor) - 1,
           "a row's position must be its prefix length plus the number of ancestors before it");
   runs_.push_back({0, prefix_length});
   int32_t previous = -1;
@@ -103,7 +109,7 @@ void Pass::check_written_pages() const {
   std::vector<int32_t> written;
   for (const PassSequence& sequence : sequences_) {
     const int last = (sequence.num_slots() - 1) / page_size_;
-    for (int i = sequence.prefix_length / page_size_; i <= last; ++i) {
+    for (int i = sequence.first_slot() / page_size_; i <= last; ++i) {
       written.push_back(sequence.pages[i]);
     }
   }

@@ -10,13 +10,15 @@ namespace oneglance {
 
 struct PassSequence {
   int first_row;
-  int num_rows;
+  int num_rows;  // that the pass evaluates
   int prefix_length;
+  int num_kept;  // first rows of the tree, evaluated by the passes before and still in flight
   const int32_t* pages;     // pages[i] holds slots i * page_size and following
   const int32_t* run_starts;  // [num_rows + 1] into Pass::runs
 
-  // Committed slots and those of the rows in flight, which lie behind them in row order.
-  int num_slots() const { return prefix_length + num_rows; }
+  // Rows in flight lie behind the committed slots, in the order of the tree.
+  int first_slot() const { return prefix_length + num_kept; }
+  int num_slots() const { return first_slot() + num_rows; }
 };
 
 // The arrays that describe a pass; "starts" are offsets as in a compressed sparse row matrix.
@@ -25,11 +27,12 @@ struct PassArrays {
   std::vector<int32_t> first_rows;        // [S] of each sequence
   std::vector<int32_t> row_counts;        // [S]
   std::vector<int32_t> prefix_lengths;    // [S] committed slots
+  std::vector<int32_t> kept_counts;       // [S] rows of the tree that need not be evaluated
   std::vector<int32_t> page_starts;       // [S + 1] into pages
   std::vector<int32_t> pages;             // of each sequence, prefix first
   std::vector<int32_t> ancestor_starts;   // [R + 1] into ancestors
-  std::vector<int32_t> ancestors;         // of each row, as rows of its own tree counted from 0, in
-                                          // ascending order, the row itself last
+  std::vector<int32_t> ancestors;         // of each row, as rows of its own tree counted from 0, kept
+                                          // ones included, ascending, the row itself last
 };
 
 // A checked description; never changes, so several threads may read it.
@@ -53,7 +56,7 @@ class Pass {
  private:
   void check_sizes() const;
   void add_sequence(std::size_t index);
-  void add_runs(int first_row, int row, int prefix_length);
+  void add_runs(int row, int row_in_tree, int prefix_length);
   void check_written_pages() const;
 
   int page_size_;

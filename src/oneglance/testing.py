@@ -121,6 +121,9 @@ class ScriptedEngine(Engine):
         logits = []
         for tree in batch.trees:
             state = self._sequences[tree.sequence]
+            kept = tree.num_kept
+            assert state.in_flight[:kept] == tree.tokens[:kept].tolist(), "other rows are in flight"
+            assert state.parents[:kept] == tree.parents[:kept].tolist(), "other rows are in flight"
             paths: list[list[int]] = []
             for token, parent in zip(tree.tokens, tree.parents, strict=True):
                 before = state.committed if parent == ROOT else paths[parent]
@@ -135,7 +138,7 @@ class ScriptedEngine(Engine):
             wanted = [tuple(paths[row]) for row in np.flatnonzero(tree.wants_logits)]
             rows = [self._script(path) for path in wanted]
             logits.append(np.array(rows, dtype=np.float32).reshape(-1, self.config.vocab_size))
-            self.num_rows += len(paths)
+            self.num_rows += len(paths) - kept
         self.num_passes += 1
         if batch.num_top is None:
             return PassOutput(tuple(logits))

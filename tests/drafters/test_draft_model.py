@@ -12,6 +12,7 @@ from oneglance.config import EngineConfig, SamplingParams
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import Vocabulary
 from oneglance.drafters.base import DraftContext, DraftRequest
+from oneglance.drafters.choice import NUM_COMPARED
 from oneglance.drafters.draft_model import DraftModelDrafter, DraftModelSession
 from oneglance.drafters.none import NoDrafter
 from oneglance.engine.base import Batch, PassOutput
@@ -28,7 +29,7 @@ TARGET = random_script(V, seed=1)
 
 
 class Recorder(ScriptedEngine):
-    """Notes what each pass was asked to evaluate, on top of which committed length."""
+    """Notes what each pass was asked to evaluate, behind how many rows."""
 
     def __init__(self, seed: int = 2, context_length: int = 64) -> None:
         super().__init__(random_script(V, seed), V, context_length)
@@ -38,9 +39,24 @@ class Recorder(ScriptedEngine):
     def forward(self, batch: Batch) -> PassOutput:
         self.requests.append((batch.num_top, batch.top_vocab_size))
         self.calls.append(
-            [(self.length(tree.sequence), [int(t) for t in tree.tokens]) for tree in batch.trees]
+            [
+                (self.length(tree.sequence) + tree.num_kept, tree.tokens[tree.num_kept :].tolist())
+                for tree in batch.trees
+            ]
         )
         return super().forward(batch)
+
+
+def new_drafter(
+    engine: ScriptedEngine,
+    vocab_size: int = V,
+    engine_config: EngineConfig = EngineConfig(),
+    min_confidence: float = 0.0,
+) -> DraftModelDrafter:
+    """One whose drafts are as long as they may be, unless told otherwise."""
+    return DraftModelDrafter(
+        engine, vocab_size, engine_config=engine_config, min_confidence=min_confidence
+    )
 
 
 def begin(
@@ -59,7 +75,7 @@ def propose(drafter: DraftModelDrafter, session: DraftModelSession, count: int) 
 
 def test_greedy_drafts_are_point_masses() -> None:
     engine = Recorder()
-    drafter = DraftModelDrafter(engine, V)
+    drafter = new_drafter(engine, V)
     session = begin(drafter)
     proposal = propose(drafter, session, 3)
     assert proposal.draft_probs is None
@@ -71,12 +87,12 @@ def test_greedy_drafts_are_point_masses() -> None:
 
 def test_plain_greedy_drafts_ask_for_the_best_token_only() -> None:
     engine = Recorder()
-    drafter = DraftModelDrafter(engine, V)
+    drafter = new_drafter(engine, V)
     propose(drafter, begin(drafter, prompt=(3,)), 2)
-    assert engine.requests == [(1, V)] * 2
+    assert engine.requests == [(NUM_COMPARED, V)] * 2
     narrow = Recorder()
-    propose(wide := DraftModelDrafter(narrow, V + 3), begin(wide, prompt=(3,)), 2)
-    assert narrow.requests == [(1, V)] * 2
+    propose(wide := new_drafter(narrow, V + 3), begin(wide, prompt=(3,)), 2)
+    assert narrow.requests == [(NUM_COMPARED, V)] * 2
 
 
 @pytest.mark.parametrize(
@@ -94,7 +110,7 @@ def test_plain_greedy_drafts_ask_for_the_best_token_only() -> None:
 )
 def test_other_laws_get_all_logits(params: SamplingParams) -> None:
     engine = Recorder()
-    drafter = DraftModelDrafter(engine, V)
+    drafter = new_drafter(engine, V)
     plain, other = (begin(drafter, p, prompt=(3,)) for p in (SamplingParams(), params))
     session = begin(drafter, params, prompt=(3,), eos_ids=frozenset({V - 1}))
     drafter.propose([DraftRequest(session, 1)])
@@ -105,27 +121,27 @@ def test_other_laws_get_all_logits(params: SamplingParams) -> None:
     else:
         drafter.observe(session, [1, 1])
         drafter.propose([DraftRequest(session, 1)])
-        assert engine.requests[-1] == (1, V)
+        assert engine.requests[-1] == (NUM_COMPARED, V)
 
 
 def test_the_best_token_is_never_padding() -> None:
     """The draft's matrix has rows beyond the vocabulary, and they are the best ones."""
     engine = ScriptedEngine(lambda _: np.array([1, 3, 3, 9, 9], dtype=np.float32), V)
-    drafter = DraftModelDrafter(engine, V - 2)
+    drafter = new_drafter(engine, V - 2)
     assert list(propose(drafter, begin(drafter, prompt=(1,)), 2).tokens) == [1, 1]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_broken_logits_of_a_greedy_draft_are_refused_by_name(value: float) -> None:
     engine = ScriptedEngine(lambda _: np.array([0, 1, value, 3, 2], dtype=np.float32), V)
-    drafter = DraftModelDrafter(engine, V)
+    drafter = new_drafter(engine, V)
     with pytest.raises(ParameterError, match=f"logit of token 2 at position 0 is {value}"):
         propose(drafter, begin(drafter), 1)
 
 
 def test_a_draft_with_no_token_left_ends() -> None:
     engine = ScriptedEngine(lambda _: np.full(V, -np.inf, dtype=np.float32), V)
-    drafter = DraftModelDrafter(engine, V)
+    drafter = new_drafter(engine, V)
     assert len(propose(drafter, begin(drafter), 2)) == 0
 
 
@@ -134,7 +150,7 @@ def test_reported_law_is_the_warped_law_it_drew_from() -> None:
     params = SamplingParams(
         temperature=0.7, top_p=0.9, top_k=4, frequency_penalty=0.5, logit_bias={2: 1.0}
     )
-    drafter = DraftModelDrafter(Recorder(), V)
+    drafter = new_drafter(Recorder(), V)
     session = begin(drafter, params)
     drafter.observe(session, [2, 2])
     proposal = propose(drafter, session, 3)
@@ -152,7 +168,7 @@ def test_reported_law_is_the_warped_law_it_drew_from() -> None:
 def test_a_seeded_draft_uses_the_targets_noise() -> None:
     """The same model drafting for itself under a seed is always right."""
     params = SamplingParams(temperature=1.0, seed=11, max_tokens=20)
-    drafter = DraftModelDrafter(ScriptedEngine(TARGET, V), V)
+    drafter = new_drafter(ScriptedEngine(TARGET, V), V)
     vocabulary = Vocabulary(V, frozenset(), lambda _: b"x")
     decoder = Decoder(ScriptedEngine(TARGET, V), vocabulary, drafter, k=4)
     sequences = [sequence for _, sequence, _ in decoder.run([PROMPT], [params])]
@@ -164,25 +180,24 @@ def test_a_seeded_draft_uses_the_targets_noise() -> None:
 
 def test_rows_are_fed_once_and_the_missing_one_after_full_acceptance() -> None:
     engine = Recorder()
-    drafter = DraftModelDrafter(engine, V)
+    drafter = new_drafter(engine, V)
     session = begin(drafter)
     first = [int(token) for token in propose(drafter, session, 3).tokens]
-    # The prompt but its last token, then one row per draft token; the last one is not fed.
+    # The prompt, then one row per draft token; the last one is not fed.
     assert engine.calls == [
-        [(0, [3, 1, 4])],
-        [(3, [1])],
+        [(0, [3, 1, 4, 1])],
         [(4, first[:1])],
         [(5, first[1:2])],
     ]
     engine.calls.clear()
     drafter.observe(session, [*first, 0])  # accepted whole, and a bonus token
     propose(drafter, session, 1)
-    assert engine.calls == [[(6, first[2:])], [(7, [0])]]
+    assert engine.calls == [[(6, [*first[2:], 0])]]
 
 
 def test_rejected_rows_are_dropped() -> None:
     engine = Recorder()
-    drafter = DraftModelDrafter(engine, V)
+    drafter = new_drafter(engine, V)
     session = begin(drafter)
     first = [int(token) for token in propose(drafter, session, 3).tokens]
     other = (first[1] + 1) % V
@@ -196,14 +211,14 @@ def test_rejected_rows_are_dropped() -> None:
 
 def test_a_batch_is_drafted_in_common_passes() -> None:
     engine = Recorder()
-    drafter = DraftModelDrafter(engine, V, engine_config=EngineConfig(kept_prefixes=0))
+    drafter = new_drafter(engine, V, engine_config=EngineConfig(kept_prefixes=0))
     sessions = [begin(drafter, prompt=[token]) for token in (0, 1, 2)]
     counts = [2, 0, 3]
     requests = [DraftRequest(s, c) for s, c in zip(sessions, counts, strict=True)]
     proposals = drafter.propose(requests)
     assert [len(proposal) for proposal in proposals] == counts
     assert [len(call) for call in engine.calls] == [2, 2, 1]
-    alone = DraftModelDrafter(Recorder(), V)
+    alone = new_drafter(Recorder(), V)
     for session, proposal in zip(sessions, proposals, strict=True):
         single = propose(alone, begin(alone, prompt=session.context.prompt), len(proposal))
         np.testing.assert_array_equal(single.tokens, proposal.tokens)
@@ -214,7 +229,7 @@ def test_a_batch_is_drafted_in_common_passes() -> None:
 
 def test_the_cache_of_one_request_serves_the_next() -> None:
     engine = Recorder()
-    drafter = DraftModelDrafter(engine, V)
+    drafter = new_drafter(engine, V)
     session = begin(drafter)
     first = [int(token) for token in propose(drafter, session, 2).tokens]
     drafter.observe(session, first)
@@ -222,12 +237,12 @@ def test_the_cache_of_one_request_serves_the_next() -> None:
     engine.calls.clear()
     again = begin(drafter, prompt=[*PROMPT, first[0], (first[1] + 1) % V, 0])
     propose(drafter, again, 1)
-    assert engine.calls == [[(5, [(first[1] + 1) % V])], [(6, [0])]]
+    assert engine.calls == [[(5, [(first[1] + 1) % V, 0])]]
 
 
 def test_ends_with_end_of_text() -> None:
     first = int(np.argmax(random_script(V, 2)(PROMPT)))
-    drafter = DraftModelDrafter(Recorder(), V)
+    drafter = new_drafter(Recorder(), V)
     session = begin(drafter, eos_ids=frozenset({first}))
     assert [int(t) for t in propose(drafter, session, 4).tokens] == [first]
 
@@ -237,7 +252,7 @@ def test_a_shorter_context_of_the_draft_shortens_the_draft(
     context_length: int, expected: int
 ) -> None:
     """Known fault 16: no crash; drafting ends, the request does not."""
-    drafter = DraftModelDrafter(Recorder(context_length=context_length), V)
+    drafter = new_drafter(Recorder(context_length=context_length), V)
     assert len(propose(drafter, begin(drafter), 3)) == expected
 
 
@@ -245,7 +260,7 @@ def test_request_goes_on_when_the_drafts_context_is_full() -> None:
     vocabulary = Vocabulary(V, frozenset(), lambda _: b"x")
     params = SamplingParams(max_tokens=20)
     texts = []
-    for drafter in (NoDrafter(), DraftModelDrafter(Recorder(context_length=9), V)):
+    for drafter in (NoDrafter(), new_drafter(Recorder(context_length=9), V)):
         target = ScriptedEngine(TARGET, V, context_length=30)
         decoder = Decoder(target, vocabulary, drafter, k=3)
         sequences = [sequence for _, sequence, _ in decoder.run([PROMPT], [params])]
@@ -260,7 +275,7 @@ def test_padding_of_the_drafts_matrix_is_never_drafted(width: int, temperature: 
     """Known fault 21: laws are compared over the true vocabulary."""
     script = random_script(width, 4)
     engine = ScriptedEngine(lambda prefix: script(prefix) + 10 * (np.arange(width) > 2), width)
-    drafter = DraftModelDrafter(engine, vocab_size=4)
+    drafter = new_drafter(engine, vocab_size=4)
     session = begin(drafter, SamplingParams(temperature=temperature), prompt=[0, 1])
     proposal = propose(drafter, session, 6)
     assert max(proposal.tokens) < min(4, width)
@@ -271,7 +286,7 @@ def test_padding_of_the_drafts_matrix_is_never_drafted(width: int, temperature: 
 
 def test_tokens_that_others_drafted_replace_what_is_cached() -> None:
     """Decided tokens need not begin with this drafter's own draft, nor end with another token."""
-    drafter = DraftModelDrafter(Recorder(), V)
+    drafter = new_drafter(Recorder(), V)
     for num_right in range(3):
         session = begin(drafter)
         first = [int(token) for token in propose(drafter, session, 4).tokens]
@@ -291,7 +306,7 @@ def test_tokens_that_others_drafted_replace_what_is_cached() -> None:
 def test_what_is_kept_of_a_closed_request_is_what_is_in_the_cache() -> None:
     """Closed between `propose` and `observe`, as an interrupted pass does."""
     engine = Recorder()
-    drafter = DraftModelDrafter(engine, V)
+    drafter = new_drafter(engine, V)
     session = begin(drafter)
     drafted = [int(token) for token in propose(drafter, session, 3).tokens]
     drafter.close(session)
@@ -306,10 +321,10 @@ def test_what_is_kept_of_a_closed_request_is_what_is_in_the_cache() -> None:
 def test_the_configuration_is_used() -> None:
     engine = Recorder()
     config = EngineConfig(prefill_chunk=2, kept_prefixes=1)
-    drafter = DraftModelDrafter(engine, V, engine_config=config)
+    drafter = new_drafter(engine, V, engine_config=config)
     sessions = [begin(drafter, prompt=[token, 0, 0, 0, 0]) for token in (1, 2, 3)]
     propose(drafter, sessions[0], 1)
-    assert engine.calls == [[(0, [1, 0])], [(2, [0, 0])], [(4, [0])]]
+    assert engine.calls == [[(0, [1, 0])], [(2, [0])], [(3, [0, 0])]]
     for session in sessions:
         drafter.close(session)
     assert engine.num_open == 1
@@ -317,7 +332,7 @@ def test_the_configuration_is_used() -> None:
 
 def test_nothing_is_fed_before_there_is_something_to_draft() -> None:
     engine = Recorder()
-    drafter = DraftModelDrafter(engine, V)
+    drafter = new_drafter(engine, V)
     useful = begin(drafter)
     propose(drafter, useful, 2)
     drafter.close(useful)
@@ -335,7 +350,7 @@ def test_nothing_is_fed_before_there_is_something_to_draft() -> None:
 @pytest.mark.parametrize("temperature", [0.0, 5.0])
 def test_end_of_text_is_forbidden_before_min_tokens_as_in_the_target(temperature: float) -> None:
     first = int(np.argmax(random_script(V, 2)(PROMPT)))
-    drafter = DraftModelDrafter(Recorder(), V)
+    drafter = new_drafter(Recorder(), V)
     for seed in range(8):
         params = SamplingParams(min_tokens=2, temperature=temperature)
         session = begin(drafter, params, SequentialNoise(seed), eos_ids=frozenset({first}))
@@ -344,7 +359,7 @@ def test_end_of_text_is_forbidden_before_min_tokens_as_in_the_target(temperature
 
 
 def test_a_greedy_request_with_a_seed_drafts_the_argmax() -> None:
-    drafter = DraftModelDrafter(Recorder(), V)
+    drafter = new_drafter(Recorder(), V)
     unseeded = propose(drafter, begin(drafter), 12)
     for seed in range(4):
         seeded = propose(drafter, begin(drafter, SamplingParams(seed=seed), SeededNoise(seed)), 12)

@@ -51,30 +51,35 @@ class PageMachine(RuleBasedStateMachine):
     def reserve(self, data: st.DataObject) -> None:
         chosen = data.draw(st.sets(st.sampled_from(sorted(self.committed)), min_size=1))
         request = {s: data.draw(st.integers(1, 8), label="rows") for s in sorted(chosen)}
+        kept = {
+            s: data.draw(st.integers(0, min(count, len(self.in_flight[s]))), label="kept")
+            for s, count in request.items()
+        }
         before = copy.deepcopy(vars(self.table))
         unlimited = copy.deepcopy(self.table)
         unlimited.pool._limit = None
-        unlimited.reserve(request)
+        unlimited.reserve(request, kept)
         num_held = unlimited.pool.num_created - len(unlimited.pool.free_pages)
         if num_held > LIMIT:
             with pytest.raises(CapacityError, match=f"of the cache's {LIMIT} are free"):
-                self.table.reserve(request)
+                self.table.reserve(request, kept)
             assert _state(vars(self.table)) == _state(before)
             return
-        for page_copy in self.table.reserve(request):
+        for page_copy in self.table.reserve(request, kept):
             for offset in range(PAGE_SIZE):
                 if (page_copy.source, offset) in self.storage:
                     value = self.storage[page_copy.source, offset]
                     self.storage[page_copy.target, offset] = value
         for sequence, count in request.items():
-            self._write(sequence, count)
+            self._write(sequence, count, kept[sequence])
 
-    def _write(self, sequence: int, count: int) -> None:
+    def _write(self, sequence: int, count: int, num_kept: int) -> None:
         start = len(self.committed[sequence])
-        self.in_flight[sequence] = list(range(self.next_value, self.next_value + count))
-        self.next_value += count
-        for index, value in enumerate(self.in_flight[sequence]):
-            self.storage[self._slot(sequence, start + index)] = value
+        del self.in_flight[sequence][num_kept:]
+        for index in range(num_kept, count):
+            self.in_flight[sequence].append(self.next_value)
+            self.storage[self._slot(sequence, start + index)] = self.next_value
+            self.next_value += 1
 
     @precondition(lambda self: self.committed)
     @rule(data=st.data())

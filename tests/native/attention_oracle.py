@@ -86,28 +86,36 @@ def path_to(parents: Sequence[int], row: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Tree:
-    """Rows of one sequence behind its prefix; `pages` hold prefix and rows."""
+    """Rows of one sequence behind its prefix; `pages` hold prefix and rows.
+
+    The first `num_kept` rows are in flight already; a pass evaluates the others.
+    """
 
     prefix_length: int
     parents: list[int]
     pages: list[int]
+    num_kept: int = 0
+
+    @property
+    def rows(self) -> range:
+        return range(self.num_kept, len(self.parents))
 
     @property
     def positions(self) -> list[int]:
-        rows = range(len(self.parents))
-        return [self.prefix_length + len(path_to(self.parents, row)) - 1 for row in rows]
+        return [self.prefix_length + len(path_to(self.parents, row)) - 1 for row in self.rows]
 
 
 def make_pass(page_size: int, trees: Sequence[Tree]) -> _native.Pass:
     """Describes the trees as one pass."""
-    counts = [len(tree.parents) for tree in trees]
-    paths = [path_to(tree.parents, row) for tree in trees for row in range(len(tree.parents))]
+    counts = [len(tree.rows) for tree in trees]
+    paths = [path_to(tree.parents, row) for tree in trees for row in tree.rows]
     return _native.Pass(
         page_size=page_size,
         positions=ints([position for tree in trees for position in tree.positions]),
         first_rows=ints(np.cumsum([0, *counts])[:-1]),
         row_counts=ints(counts),
         prefix_lengths=ints([tree.prefix_length for tree in trees]),
+        kept_counts=ints([tree.num_kept for tree in trees]),
         page_starts=ints(np.cumsum([0, *(len(tree.pages) for tree in trees)])),
         pages=ints([page for tree in trees for page in tree.pages]),
         ancestor_starts=ints(np.cumsum([0, *map(len, paths)])),

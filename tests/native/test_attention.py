@@ -87,7 +87,7 @@ class Scene:
     def expected(self, tree: Tree, keys: Floats, values: Floats, queries: Floats) -> Floats:
         """What each row must give, from the positions on its own path alone."""
         rows = []
-        for row, query in enumerate(queries):
+        for row, query in zip(tree.rows, queries, strict=True):
             path = [tree.prefix_length + ancestor for ancestor in path_to(tree.parents, row)]
             seen = [*range(tree.prefix_length), *path]
             kept = [rounded(x[seen], self.is_half).swapaxes(0, 1) for x in (keys, values)]
@@ -132,10 +132,11 @@ def test_any_trees_have_the_specified_bits(
     for prefix_length in prefix_lengths:
         parents = data.draw(trees(max_rows=20))
         length = prefix_length + len(parents)
-        tree = Tree(prefix_length, parents, scene.new_pages(length))
+        num_kept = data.draw(st.integers(0, len(parents) - 1))
+        tree = Tree(prefix_length, parents, scene.new_pages(length), num_kept)
         keys, values = scene.random_kv(length)
         scene.store(tree, keys, values)
-        queries = scene.random_queries(len(parents))
+        queries = scene.random_queries(len(parents) - num_kept)
         batch.append(tree)
         all_queries.append(queries)
         expected.append(scene.expected(tree, keys, values, queries))
@@ -292,6 +293,7 @@ GOOD_PASS: dict[str, list[int]] = {
     "first_rows": [0],
     "row_counts": [3],
     "prefix_lengths": [3],
+    "kept_counts": [0],
     "page_starts": [0, 2],
     "pages": [0, 1],
     "ancestor_starts": [0, 1, 3, 5],
@@ -314,6 +316,10 @@ GOOD_PASS: dict[str, list[int]] = {
         ({"prefix_lengths": [-1]}, ValueError),
         ({"prefix_lengths": [6]}, ValueError),
         ({"prefix_lengths": [2**31 - 1]}, ValueError),
+        ({"kept_counts": []}, ValueError),
+        ({"kept_counts": [-1]}, ValueError),
+        ({"kept_counts": [1]}, ValueError),
+        ({"kept_counts": [2**31 - 1]}, ValueError),
         ({"page_starts": [0, 1]}, ValueError),
         ({"page_starts": [0, 3]}, ValueError),
         ({"page_starts": [-1, 2]}, ValueError),

@@ -134,3 +134,19 @@ class Drafter(ABC, Generic[Session]):
     @abstractmethod
     def close(self, session: Session) -> None:
         """Ends a request and frees what its session holds."""
+
+
+class RewindingDrafter(Drafter[Session]):
+    """A drafter that can take back what it was told, as one that drafts for a draft model must.
+
+    What the draft model decides is not decided yet for the target.
+    """
+
+    @abstractmethod
+    def rewind(self, session: Session, num_tokens: int) -> None:
+        """Makes a session as though it had not observed the last tokens.
+
+        Args:
+            session: of a request; it has observed at least `num_tokens`.
+            num_tokens: how many to take back; may be 0.
+        """

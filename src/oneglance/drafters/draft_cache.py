@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from oneglance.engine.base import Engine, PassLayers, SequenceId
 from oneglance.engine.prefill import prefill
 from oneglance.engine.prefix import PrefixStore
+from oneglance.types import ROOT
 
 
 class DraftCache(ABC):
     """One request's keys and values in the engine that drafts.
 
     Attributes:
-        sequence: to be evaluated and committed to while a draft is made.
+        sequence: whose tree in flight grows while a draft is made.
     """
 
     sequence: SequenceId
@@ -32,16 +33,18 @@ class DraftCache(ABC):
             tokens: prompt and answer so far.
 
         Returns:
-            The tokens at the end that are still to be fed; at least one.
+            The tokens at the end that are still to be fed, at least one: the first rows of the
+            tree that the draft leaves in flight.
         """
 
     @abstractmethod
-    def extend(self, tokens: Sequence[int]) -> None:
-        """Notes that these tokens were evaluated and committed."""
+    def end_draft(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
+        """Notes that the draft is complete and has left this tree in flight.
 
-    @abstractmethod
-    def end_draft(self) -> None:
-        """Notes that the draft is complete."""
+        Args:
+            tokens: [N] of its rows.
+            parents: [N] of its rows, as `TreeRows` has them.
+        """
 
     @abstractmethod
     def settle(self, tokens: Sequence[int]) -> None:
@@ -55,10 +58,9 @@ class DraftCache(ABC):
 class OwnCache(DraftCache):
     """A sequence of the draft model's own, rolled back to what was decided.
 
-    It holds `cached`, which agrees with the decided tokens up to the last rejection; what differs
-    is dropped after each pass, what is missing is fed before the next draft. So a token whose key
-    and value were never computed (the last one of a draft that was accepted whole) is made up for
-    like any other.
+    A draft stays in flight until it is known what became of it; then what was accepted of it is
+    committed. What is missing is fed with the next draft. So a token whose key and value were never
+    computed (the last one of a draft that was accepted whole) is made up for like any other.
     """
 
     def __init__(
@@ -85,6 +87,8 @@ class OwnCache(DraftCache):
         self._layers = layers
         self._cached = list(prompt[: engine.length(self.sequence)])
         self._num_agreed = len(self._cached)
+        self._in_flight: tuple[Sequence[int], Sequence[int]] = ((), ())
+        self._num_decided = 0  # of the rows in flight, the first ones
 
     @property
     def cached(self) -> tuple[int, ...]:
@@ -92,22 +96,30 @@ class OwnCache(DraftCache):
         return tuple(self._cached)
 
     def catch_up(self, tokens: Sequence[int]) -> list[int]:
-        """Feeds what is missing, all but the last token."""
+        """Feeds what is missing, all but as much as the draft's first pass may take along."""
+        self._in_flight = ((), ())
         pending = list(tokens[len(self._cached) :])
-        if len(pending) > 1:
-            prefill(self._engine, self.sequence, pending[:-1], self._prefill_chunk, self._layers)
-            self._cached.extend(pending[:-1])
-        return pending[-1:]
+        num_fed = max(0, len(pending) - self._prefill_chunk)
+        prefill(self._engine, self.sequence, pending[:num_fed], self._prefill_chunk, self._layers)
+        self._cached.extend(pending[:num_fed])
+        self._num_decided = len(pending) - num_fed
+        return pending[num_fed:]
 
-    def extend(self, tokens: Sequence[int]) -> None:
-        """Notes that these tokens were evaluated and committed."""
+    def commit(self, rows: Sequence[int], tokens: Sequence[int]) -> None:
+        """Keeps rows in flight, a path from the first level down, which are these tokens."""
+        self._engine.commit(self.sequence, rows)
         self._cached.extend(tokens)
 
-    def end_draft(self) -> None:
+    def end_draft(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
         """Leaves the draft where it is: most of it will be accepted."""
+        self._in_flight = (tokens, parents)
 
     def settle(self, tokens: Sequence[int]) -> None:
-        """Drops what differs, and the last decided token, which is fed again to draft after it."""
+        """Keeps what agrees, but for the last decided token, which is fed to draft after it."""
+        path = path_along(*self._in_flight, tokens[len(self._cached) : -1])
+        if path:
+            self.commit(path, [self._in_flight[0][row] for row in path])
+        self._in_flight = ((), ())
         limit = min(len(self._cached), len(tokens) - 1)
         num_valid = min(self._num_agreed, limit)
         while num_valid < limit and self._cached[num_valid] == tokens[num_valid]:
@@ -119,6 +131,9 @@ class OwnCache(DraftCache):
 
     def close(self) -> None:
         """Ends the request; its cache may serve the next one."""
+        decided = self._in_flight[0][: self._num_decided]
+        if decided:  # it was interrupted between a draft and what became of it
+            self.commit(range(len(decided)), decided)
         if self._cached:
             self._prefixes.keep(self.sequence, self._cached)
         else:  # nothing was drafted: it must not take the place of what is worth keeping
@@ -140,10 +155,7 @@ class TargetCache(DraftCache):
         assert self._length == len(tokens) - 1, "the target's cache is not up to date"
         return list(tokens[-1:])
 
-    def extend(self, tokens: Sequence[int]) -> None:
-        """Has nothing to note: the engine knows."""
-
-    def end_draft(self) -> None:
+    def end_draft(self, tokens: Sequence[int], parents: Sequence[int]) -> None:  # noqa: ARG002
         """Takes the draft's rows out of the target's cache."""
         self._engine.truncate(self.sequence, self._length)
 
@@ -152,3 +164,16 @@ class TargetCache(DraftCache):
 
     def close(self) -> None:
         """Leaves the sequence to the target."""
+
+
+def path_along(
+    row_tokens: Sequence[int], parents: Sequence[int], tokens: Sequence[int]
+) -> list[int]:
+    """The rows of a tree that spell the longest beginning of some tokens, the first level first."""
+    path: list[int] = []
+    last = ROOT
+    for row, (token, parent) in enumerate(zip(row_tokens, parents, strict=True)):
+        if parent == last and len(path) < len(tokens) and token == tokens[len(path)]:
+            path.append(row)
+            last = row
+    return path

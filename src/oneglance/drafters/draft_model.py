@@ -1,7 +1,8 @@
 """A smaller model of the same vocabulary, or a part of the target, drafts for the target.
 
 Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318. How its tokens are chosen is in
-`choice.py`, where its keys and values live in `draft_cache.py`.
+`choice.py`, which shape they take in `draft_tree.py`, where its keys and values live in
+`draft_cache.py`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,34 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from oneglance.config import EngineConfig
-from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
-from oneglance.drafters.choice import Choice, choose, fit, takes_argmax
+from oneglance.drafters.base import DraftContext, DraftRequest, RewindingDrafter
+from oneglance.drafters.choice import (
+    NUM_COMPARED,
+    Choice,
+    best_siblings,
+    fit,
+    siblings,
+    takes_argmax,
+)
 from oneglance.drafters.draft_cache import DraftCache, OwnCache
+from oneglance.drafters.draft_tree import (
+    BestFirst,
+    DraftTree,
+    FixedShape,
+    Growth,
+    best_shape,
+    chain_shape,
+)
 from oneglance.engine.base import Batch, Engine, PassLayers, TopTokens, TreeRows
 from oneglance.engine.prefix import PrefixStore
+from oneglance.errors import ParameterError
 from oneglance.sampling.history import TokenHistory
-from oneglance.types import Float64Array, Proposal
+from oneglance.sampling.noise import KeyedNoise
+from oneglance.types import ROOT, Float32Array, Proposal
+
+MIN_CONFIDENCE = 0.4
+"""Where a draft stops unless told otherwise: about where one more pass of a draft model of a fifth
+of the target's cost stops paying."""
 
 
 @dataclass
@@ -33,23 +55,70 @@ class DraftModelSession:
 
 @dataclass
 class _Draft:
-    """A draft in the making."""
+    """A draft in the making.
+
+    Attributes:
+        session: of the request.
+        growth: decides its shape.
+        max_depth: of the tree.
+        rows: tokens to evaluate or in flight: the decided ones that the cache lacked, the nodes
+            that were grown on.
+        parents: of the rows, as rows.
+        num_evaluated: how many of the rows are in flight.
+        frontier: nodes that grow on next; their rows are the last ones.
+        row_of: the row of each node that was grown on.
+        tree: what was drafted.
+    """
 
     session: DraftModelSession
-    limit: int
-    pending: list[int]
-    tokens: list[int] = field(default_factory=list)
-    laws: list[Float64Array] = field(default_factory=list)
+    growth: Growth
+    max_depth: int
+    rows: list[int]
+    parents: list[int]
+    num_evaluated: int = 0
+    frontier: list[int] = field(default_factory=lambda: [ROOT])
+    row_of: dict[int, int] = field(default_factory=dict)
+    tree: DraftTree = field(default_factory=DraftTree)
 
-    def choose(self, row: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> Choice | None:
-        return choose(row, self.session.context, self.session.history, self.tokens)
+    def tree_rows(self) -> TreeRows:
+        """What the next pass evaluates; logits are wanted of the frontier."""
+        count = len(self.rows)
+        return TreeRows(
+            sequence=self.session.cache.sequence,
+            tokens=np.array(self.rows, dtype=np.int64),
+            parents=np.array(self.parents, dtype=np.int64),
+            wants_logits=np.arange(count) >= count - len(self.frontier),
+            num_kept=self.num_evaluated,
+        )
 
-    def takes_argmax(self) -> bool:
-        return takes_argmax(self.session.context, self.session.history, self.tokens)
+    def extend(self, families: Sequence[Sequence[Choice]], min_confidence: float) -> None:
+        """Hangs children off the frontier and makes some of them the next one."""
+        level: list[int] = []
+        for node, choices in zip(self.frontier, families, strict=True):
+            level += self.tree.add(node, choices)
+        self.num_evaluated = len(self.rows)
+        eos_ids = self.session.context.eos_ids
+        alive = [
+            node
+            for node in level
+            if self.tree.depths[node] < self.max_depth and self.tree.tokens[node] not in eos_ids
+        ]
+        self.frontier = self.growth.choose(self.tree, alive)
+        if sum(self.tree.reaches[node] for node in self.frontier) < min_confidence:
+            self.frontier = []
+        for node in self.frontier:
+            self.row_of[node] = len(self.rows)
+            self.rows.append(self.tree.tokens[node])
+            self.parents.append(self.row_of[self.tree.parents[node]])
 
 
-class DraftModelDrafter(Drafter[DraftModelSession]):
-    """Runs the draft model K times, for all requests of a pass together."""
+class DraftModelDrafter(RewindingDrafter[DraftModelSession]):
+    """Runs the draft model once for each level of a draft, for all requests of a pass together.
+
+    A draft stops where its confidence falls: if, by the draft's own estimate, the nodes that it
+    could grow on will be reached less often than `min_confidence`. Their tokens are kept, since to
+    drop a token that was drawn because of its own probability would change the law of the answer.
+    """
 
     def __init__(
         self,
@@ -58,6 +127,7 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
         name: str = "draft",
         engine_config: EngineConfig = EngineConfig(),
         layers: PassLayers = PassLayers(),
+        min_confidence: float = MIN_CONFIDENCE,
     ) -> None:
         """Takes an engine for the draft model.
 
@@ -68,12 +138,21 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
             name: shown as the drafter of its tokens.
             engine_config: `prefill_chunk` and `num_kept_prefixes` are read.
             layers: which layers of the draft model every pass evaluates.
+            min_confidence: 0 to 1; 0: drafts are as long as they may be.
+
+        Raises:
+            ParameterError: `min_confidence` is not 0 to 1.
         """
+        if not 0 <= min_confidence <= 1:
+            raise ParameterError(
+                f"min_confidence = {min_confidence!r} cannot be used; it must be 0 (off) to 1."
+            )
         self.name = name
         self._engine = engine
         self._vocab_size = vocab_size
         self._prefill_chunk = engine_config.prefill_chunk
         self._layers = layers
+        self._min_confidence = min_confidence
         self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
 
     def start(self, context: DraftContext) -> DraftModelSession:
@@ -82,16 +161,21 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
         return DraftModelSession(context, self._open(context), history, list(context.prompt))
 
     def propose(self, requests: Sequence[DraftRequest[DraftModelSession]]) -> list[Proposal]:
-        """Drafts a chain per request, fewer tokens where the draft's own context ends."""
+        """Drafts a chain or, with a node budget, a tree per request.
+
+        Shorter ones where the draft's own context ends, its confidence falls, or a text ends.
+        """
         drafts = [self._begin(request) for request in requests]
-        while active := [draft for draft in drafts if len(draft.tokens) < draft.limit]:
-            for draft, choice in zip(active, self._next_choices(active), strict=True):
-                self._extend(draft, choice)
-        for draft in drafts:
-            if draft.limit > 0:
-                draft.session.cache.end_draft()
+        begun = [draft for draft in drafts if draft is not None]
+        while active := [draft for draft in begun if draft.frontier]:
+            for draft, families in zip(active, self._evaluate(active), strict=True):
+                draft.extend(families, self._min_confidence)
+        for draft in begun:
+            draft.session.cache.end_draft(draft.rows, draft.parents)
         return [
-            Proposal.chain(draft.tokens, draft.laws if draft.laws else None, self.name)
+            Proposal.empty(self.name)
+            if draft is None
+            else draft.tree.proposal(draft.growth.proposed(draft.tree), self.name)
             for draft in drafts
         ]
 
@@ -100,6 +184,12 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
         session.tokens.extend(tokens)
         for token in tokens:
             session.history.append(token)
+        session.cache.settle(session.tokens)
+
+    def rewind(self, session: DraftModelSession, num_tokens: int) -> None:
+        """Forgets the last tokens, in the cache too."""
+        del session.tokens[len(session.tokens) - num_tokens :]
+        session.history.truncate(session.history.num_output - num_tokens)
         session.cache.settle(session.tokens)
 
     def close(self, session: DraftModelSession) -> None:
@@ -112,51 +202,68 @@ class DraftModelDrafter(Drafter[DraftModelSession]):
             self._engine, self._prefixes, context.prompt, self._prefill_chunk, self._layers
         )
 
-    def _begin(self, request: DraftRequest[DraftModelSession]) -> _Draft:
-        session = request.session
-        # The last of K draft tokens is not fed, hence one position less than K is needed.
+    def _begin(self, request: DraftRequest[DraftModelSession]) -> _Draft | None:
+        """None where nothing can be drafted."""
+        session, num_nodes = request.session, request.num_tree_nodes
+        # Nodes at the greatest depth are not fed, hence one position less than that is needed.
         room = self._engine.config.context_length - len(session.tokens) + 1
-        limit = max(0, min(request.num_draft_tokens, room))
-        pending = session.cache.catch_up(session.tokens) if limit > 0 else []
-        return _Draft(session, limit, pending)
+        depth = min(request.num_draft_tokens, room)
+        if depth <= 0 or num_nodes == 0:
+            return None
+        pending = session.cache.catch_up(session.tokens)
+        last = len(pending) - 1
+        growth = _growth(session.context, depth, num_nodes)
+        return _Draft(session, growth, depth, pending, list(range(-1, last)), row_of={ROOT: last})
 
-    def _next_choices(self, drafts: Sequence[_Draft]) -> list[Choice | None]:
-        """Evaluates and keeps the pending rows; None where no token may follow."""
-        trees = tuple(TreeRows.chain(each.session.cache.sequence, each.pending) for each in drafts)
-        has_argmax = all(draft.takes_argmax() for draft in drafts)
-        if has_argmax:
-            known = min(self._vocab_size, self._engine.config.vocab_size)
-            batch = Batch.through(self._layers, trees, num_top=1, top_vocab_size=known)
-        else:
-            batch = Batch.through(self._layers, trees)
+    def _evaluate(self, drafts: Sequence[_Draft]) -> list[list[list[Choice]]]:
+        """Evaluates the new rows of each draft; the children of each node of its frontier."""
+        trees = [draft.tree_rows() for draft in drafts]
+        if not all(self._takes_argmax(draft) for draft in drafts):
+            output = self._engine.forward(Batch.through(self._layers, trees))
+            return [
+                [self._siblings(draft, i, row) for i, row in enumerate(logits)]
+                for draft, logits in zip(drafts, output.logits, strict=True)
+            ]
+        num_top = max(_widest(draft) for draft in drafts)
+        known = min(self._vocab_size, self._engine.config.vocab_size)
+        batch = Batch.through(self._layers, trees, max(num_top, NUM_COMPARED), known)
         output = self._engine.forward(batch)
-        for draft in drafts:
-            cache = draft.session.cache
-            self._engine.commit(cache.sequence, range(len(draft.pending)))
-            cache.extend(draft.pending)
-        if has_argmax:
-            return [self._best(*pair) for pair in zip(drafts, output.top, strict=True)]
         return [
-            draft.choose(fit(logits[0], self._vocab_size))
-            for draft, logits in zip(drafts, output.logits, strict=True)
+            [self._best(draft, i, top) for i in range(len(draft.frontier))]
+            for draft, top in zip(drafts, output.top, strict=True)
         ]
 
-    def _best(self, draft: _Draft, top: TopTokens) -> Choice | None:
-        token, logit = int(top.ids[0, 0]), top.logits[0, 0]
-        if np.isfinite(logit):
-            return Choice(token)
-        # Broken logits, or none that is allowed: the law says which, and refuses them by name.
-        row = np.full(self._vocab_size, -np.inf, dtype=np.float32)
-        row[token] = logit
-        return draft.choose(row)
+    def _takes_argmax(self, draft: _Draft) -> bool:
+        session = draft.session
+        paths = [draft.tree.path(node) for node in draft.frontier]
+        return all(takes_argmax(session.context, session.history, path) for path in paths)
 
-    def _extend(self, draft: _Draft, choice: Choice | None) -> None:
-        if choice is None:
-            draft.limit = len(draft.tokens)
-            return
-        draft.tokens.append(choice.token)
-        if choice.law is not None:
-            draft.laws.append(choice.law)
-        draft.pending = [choice.token]
-        if choice.token in draft.session.context.eos_ids:
-            draft.limit = len(draft.tokens)
+    def _siblings(self, draft: _Draft, index: int, row: Float32Array) -> list[Choice]:
+        session, node = draft.session, draft.frontier[index]
+        return siblings(
+            fit(row, self._vocab_size),
+            session.context,
+            session.history,
+            draft.tree.path(node),
+            draft.growth.num_children(node),
+        )
+
+    def _best(self, draft: _Draft, index: int, top: TopTokens) -> list[Choice]:
+        choices = best_siblings(top, index, draft.growth.num_children(draft.frontier[index]))
+        if choices is not None:
+            return choices
+        row = np.full(self._vocab_size, -np.inf, dtype=np.float32)
+        row[top.ids[index, 0]] = top.logits[index, 0]
+        return self._siblings(draft, index, row)
+
+
+def _widest(draft: _Draft) -> int:
+    return max(draft.growth.num_children(node) for node in draft.frontier)
+
+
+def _growth(context: DraftContext, depth: int, num_nodes: int | None) -> Growth:
+    if num_nodes is None:
+        return FixedShape(chain_shape(depth))
+    if context.params.is_greedy or isinstance(context.noise, KeyedNoise):
+        return BestFirst(num_nodes)
+    return FixedShape(best_shape(num_nodes, depth))

@@ -33,12 +33,17 @@ class TreeRows:
         parents: [N] index of each row's parent among these rows; `ROOT` = the end of the prefix.
             Parents come before children.
         wants_logits: [N] rows whose logits are needed.
+        num_kept: so many first rows are in flight already: the pass before has left them there,
+            with these tokens and parents, evaluated by the same layers. They are not evaluated
+            again, and nothing is returned of them; the others may hang off any of them. What that
+            pass had behind them is dropped. 0: the rows in flight are dropped.
     """
 
     sequence: SequenceId
     tokens: IntArray
     parents: IntArray
     wants_logits: BoolArray
+    num_kept: int = 0
 
     @classmethod
     def chain(
@@ -55,7 +60,8 @@ class TreeRows:
 
     def __post_init__(self) -> None:
         """Checks the shape; a caller that breaks it has a bug, hence assertions."""
-        assert len(self.tokens) >= 1, "a pass needs at least one row for each sequence"
+        assert 0 <= self.num_kept < len(self.tokens), "a pass needs a new row for each sequence"
+        assert not self.wants_logits[: self.num_kept].any(), "a kept row is not evaluated again"
         assert self.tokens.shape == self.parents.shape == self.wants_logits.shape
         indices = np.arange(len(self.tokens))
         assert bool(np.all((self.parents >= ROOT) & (self.parents < indices))), "parent after child"
@@ -82,6 +88,7 @@ class Batch:
         trees: the rows of each sequence, in the order in which outputs are returned.
         hidden_layers: layers whose hidden states are wanted for every row: i < num_layers is the
             residual stream that enters layer i, num_layers is the final normalised state.
+            Rows that were in flight before have none.
         num_layers: evaluate only the first so many layers, then the final norm and head (early
             exit); None: all.
         skipped_layers: layers below `num_layers` that are left out, as though they were not there
@@ -147,7 +154,7 @@ class PassOutput:
     Attributes:
         logits: for each tree, [number of its rows with wants_logits, V] float32, in row order;
             empty where the batch asked for the best tokens only.
-        hidden: for each wanted layer, for each tree, [N, hidden_size] float32.
+        hidden: for each wanted layer, for each tree, [N - num_kept, hidden_size] float32.
         top: for each tree, the best tokens of its rows with wants_logits; empty where the batch
             asked for all logits.
     """
@@ -162,7 +169,8 @@ class Engine(ABC):
 
     Sequences are opened, evaluated with `forward`, advanced with `commit`, and closed. Between
     `forward` and `commit` the rows of a pass are in flight: they are visible to nobody, and the
-    next `forward` of that sequence drops them.
+    next `forward` of that sequence drops them, unless its tree grows out of them
+    (`TreeRows.num_kept`).
     """
 
     config: ModelConfig
@@ -186,7 +194,7 @@ class Engine(ABC):
 
     @abstractmethod
     def forward(self, batch: Batch) -> PassOutput:
-        """Evaluates one pass and leaves its rows in flight.
+        """Evaluates one pass and leaves its trees in flight.
 
         Raises:
             CapacityError: the rows do not fit the context or the cache; nothing has changed.

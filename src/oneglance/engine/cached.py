@@ -41,13 +41,13 @@ class CachedEngine(Engine):
         return self._book.length(sequence)
 
     def forward(self, batch: Batch) -> PassOutput:
-        """Evaluates one pass and leaves its rows in flight.
+        """Evaluates one pass and leaves its trees in flight.
 
         Raises:
             CapacityError: the rows do not fit the context or the cache; nothing has changed.
-            ParameterError: a sequence, token or layer does not exist, or a prefix that fewer
-                layers evaluated (early exit, skipped layers) would be read by more; nothing has
-                changed.
+            ParameterError: a sequence, token or layer does not exist, a prefix that fewer layers
+                evaluated (early exit, skipped layers) would be read by more, or rows in flight
+                would be kept that other layers evaluated; nothing has changed.
         """
         if not batch.trees:
             return PassOutput((), dict.fromkeys(batch.hidden_layers, ()))

@@ -26,11 +26,18 @@ class KVCache(PagedCache):
     def write(
         self, layer: int, sequence: SequenceId, keys: Float32Array, values: Float32Array
     ) -> None:
-        """Stores the rows in flight of one layer; keys and values are [N, kv_heads, head_dim]."""
-        start = self._table.length(sequence)
-        pages, offsets = self._table.slots(sequence, start, start + len(keys))
+        """Stores the last rows in flight in one layer; both are [rows, kv_heads, head_dim]."""
+        stop = self._table.length(sequence) + self._table.num_in_flight(sequence)
+        pages, offsets = self._table.slots(sequence, stop - len(keys), stop)
         self._keys[layer][pages, :, offsets] = keys
         self._values[layer][pages, :, offsets] = values
+
+    def read_in_flight(self, layer: int, sequence: SequenceId) -> tuple[Float32Array, Float32Array]:
+        """Keys and values of all rows in flight in one layer, [N, kv_heads, head_dim] each."""
+        start = self._table.length(sequence)
+        stop = start + self._table.num_in_flight(sequence)
+        pages, offsets = self._table.slots(sequence, start, stop)
+        return self._keys[layer][pages, :, offsets], self._values[layer][pages, :, offsets]
 
     def read_prefix(
         self, layer: int, sequence: SequenceId, keys: Float32Array, values: Float32Array

@@ -10,12 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from oneglance.config import EngineConfig
 from oneglance.engine.base import SequenceId, TreeRows
 from oneglance.engine.pages import PageCopy, PageId, PagePool, PageTable
 from oneglance.engine.pass_plan import EvaluatedLayers
 from oneglance.errors import ParameterError
-from oneglance.types import IntArray
+from oneglance.types import ROOT
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,12 @@ class _Evaluated:
 
     Attributes:
         stretches: of the committed positions, in order.
-        in_flight_parents: [N] of the tree in flight; None if there is none.
+        in_flight: the tree in flight; None if there is none.
         in_flight_layers: what evaluated the tree in flight, or the last one.
     """
 
     stretches: list[_Stretch] = field(default_factory=list)
-    in_flight_parents: IntArray | None = None
+    in_flight: TreeRows | None = None
     in_flight_layers: EvaluatedLayers | None = None
 
     def extend(self, start: int) -> None:
@@ -45,6 +47,17 @@ class _Evaluated:
         assert self.in_flight_layers is not None, "no rows are in flight"
         if not self.stretches or self.stretches[-1].layers != self.in_flight_layers:
             self.stretches.append(_Stretch(start, self.in_flight_layers))
+
+    def check_kept(self, tree: TreeRows) -> None:
+        """A caller that keeps what is not in flight has a bug, hence assertions."""
+        kept = slice(tree.num_kept)
+        if tree.num_kept:
+            assert self.in_flight is not None, "no rows are in flight"
+            for ours, theirs in (
+                (self.in_flight.tokens, tree.tokens),
+                (self.in_flight.parents, tree.parents),
+            ):
+                assert np.array_equal(ours[kept], theirs[kept]), "other rows are in flight"
 
 
 class PagedCache(ABC):
@@ -80,7 +93,7 @@ class PagedCache(ABC):
         return self._table.pages(sequence)
 
     def begin_pass(self, trees: Sequence[TreeRows], layers: EvaluatedLayers) -> None:
-        """Drops the rows in flight of these sequences and makes room for new ones.
+        """Drops the rows in flight of these sequences, but for kept ones, and makes room for new.
 
         Args:
             trees: the rows of each sequence.
@@ -89,34 +102,40 @@ class PagedCache(ABC):
         Raises:
             CapacityError: there are too few pages; nothing has changed.
             ParameterError: a sequence is not open, or its prefix was evaluated by other layers
-                than this pass reads; nothing has changed.
+                than this pass reads, or rows are kept that others evaluated; nothing has changed.
         """
         for tree in trees:
-            self._check_layers(tree.sequence, layers)
-        copies = self._table.reserve({tree.sequence: len(tree.tokens) for tree in trees})
+            self._check_layers(tree, layers)
+            self._evaluated[tree.sequence].check_kept(tree)
+        copies = self._table.reserve(
+            {tree.sequence: len(tree.tokens) for tree in trees},
+            {tree.sequence: tree.num_kept for tree in trees},
+        )
         self._grow(self._table.pool.num_created)
         for copy in copies:
             self._copy_page(copy)
         for tree in trees:
             evaluated = self._evaluated[tree.sequence]
-            evaluated.in_flight_parents = tree.parents
+            evaluated.in_flight = tree
             evaluated.in_flight_layers = layers
 
     def commit(self, sequence: SequenceId, rows: Sequence[int]) -> None:
         """Appends in-flight rows, a path from the first level down, and drops the others."""
         start = self._table.length(sequence)
         evaluated = self._evaluated[sequence]
-        parents = evaluated.in_flight_parents
-        assert parents is not None or not rows, "no rows are in flight"
-        if parents is not None:
-            path = [-1, *rows]
-            assert all(parents[row] == path[i] for i, row in enumerate(rows)), "rows are no path"
+        tree = evaluated.in_flight
+        assert tree is not None or not rows, "no rows are in flight"
+        if tree is not None:
+            path = [ROOT, *rows]
+            assert all(tree.parents[row] == path[i] for i, row in enumerate(rows)), (
+                "rows are no path"
+            )
         if list(rows) != list(range(len(rows))):
             self._gather(sequence, [start + row for row in rows], start)
         self._table.commit(sequence, rows)
         if rows:
             evaluated.extend(start)
-        evaluated.in_flight_parents = None
+        evaluated.in_flight = None
 
     def truncate(self, sequence: SequenceId, length: int) -> None:
         """Drops rows in flight and all committed positions from `length` on.
@@ -127,7 +146,7 @@ class PagedCache(ABC):
         self._table.truncate(sequence, length)
         evaluated = self._evaluated[sequence]
         evaluated.stretches = [each for each in evaluated.stretches if each.start < length]
-        evaluated.in_flight_parents = None
+        evaluated.in_flight = None
 
     def close(self, sequence: SequenceId) -> None:
         """Ends a sequence and releases its pages."""
@@ -146,9 +165,18 @@ class PagedCache(ABC):
     def _gather(self, sequence: SequenceId, sources: Sequence[int], start: int) -> None:
         """Copies slots to consecutive ones from `start` on, as if all were read first."""
 
-    def _check_layers(self, sequence: SequenceId, layers: EvaluatedLayers) -> None:
+    def _check_layers(self, tree: TreeRows, layers: EvaluatedLayers) -> None:
+        sequence = tree.sequence
         self._table.length(sequence)
-        for stretch in self._evaluated[sequence].stretches:
+        evaluated = self._evaluated[sequence]
+        others = evaluated.in_flight_layers
+        if tree.num_kept and others is not None and others != layers:
+            raise ParameterError(
+                f"num_kept = {tree.num_kept} cannot be used with {_named(layers)}: these rows of "
+                f"sequence {sequence} were evaluated with {_named(others)}; use the same layers, "
+                "or evaluate all rows."
+            )
+        for stretch in evaluated.stretches:
             if not stretch.layers.serve(layers):
                 raise ParameterError(
                     f"{_named(layers)} cannot be used for sequence {sequence}: its position "

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 
@@ -139,11 +140,17 @@ class PageTable:
         pages = np.asarray(self._find(sequence).pages, dtype=np.int64)
         return pages[indices // self.page_size], indices % self.page_size
 
-    def reserve(self, num_rows: Mapping[SequenceId, int]) -> list[PageCopy]:
+    def reserve(
+        self,
+        num_rows: Mapping[SequenceId, int],
+        num_kept: Mapping[SequenceId, int] = MappingProxyType({}),
+    ) -> list[PageCopy]:
         """Gives sequences slots for new rows in flight, instead of those they had.
 
         Args:
             num_rows: for each sequence, how many slots it needs behind its prefix.
+            num_kept: how many of them, the first ones, are in flight already and keep their
+                content; 0 for sequences that are not named.
 
         Returns:
             Copies to make before the slots are written, in this order.
@@ -154,7 +161,7 @@ class PageTable:
         """
         self._check_pages(num_rows)
         for sequence in num_rows:
-            self._drop_in_flight(self._find(sequence))
+            self._drop_in_flight(self._find(sequence), num_kept.get(sequence, 0))
         copies: list[PageCopy] = []
         for sequence, count in num_rows.items():
             entry = self._find(sequence)
@@ -216,16 +223,18 @@ class PageTable:
     def _num_pages_for(self, num_slots: int) -> int:
         return -(-num_slots // self.page_size)
 
-    def _drop_in_flight(self, entry: _SequencePages) -> None:
-        keep = self._num_pages_for(entry.length)
+    def _drop_in_flight(self, entry: _SequencePages, num_kept: int = 0) -> None:
+        assert num_kept <= entry.num_in_flight, "more rows are kept than are in flight"
+        keep = self._num_pages_for(entry.length + num_kept)
         for page in entry.pages[keep:]:
             self.pool.release(page)
         del entry.pages[keep:]
-        entry.num_in_flight = 0
+        entry.num_in_flight = num_kept
 
     def _must_copy_last(self, entry: _SequencePages, given_up: Counter[PageId]) -> bool:
-        """Whether appending would write a page that others hold too.
+        """Whether the page of the last committed slot, if it has room, is held by others too.
 
+        The first row in flight lies in it. A fork may have come to share it since then.
         `given_up` counts holders that will have left a page by then.
         """
         if entry.length % self.page_size == 0:
@@ -234,8 +243,9 @@ class PageTable:
         return self.pool.num_holders(last) - given_up[last] > 1
 
     def _replace_last(self, entry: _SequencePages) -> PageCopy:
-        source, target = entry.pages[-1], self.pool.take()
-        entry.pages[-1] = target
+        last = self._num_pages_for(entry.length) - 1
+        source, target = entry.pages[last], self.pool.take()
+        entry.pages[last] = target
         self.pool.release(source)
         return PageCopy(source, target)
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oneglance.config import ModelConfig
 from oneglance.engine.base import Batch, SequenceId, TreeRows
 from oneglance.errors import CapacityError, ParameterError
 from oneglance.types import ROOT, BoolArray, IntArray
+
+Element = TypeVar("Element", np.int64, np.bool_)
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,10 @@ class TreePlan:
 
     Attributes:
         tree: its rows.
-        rows: where they lie among all rows of the pass.
+        rows: where those that are evaluated lie among all rows of the pass.
         prefix_length: committed positions before it.
-        positions: [N] absolute position of each row; siblings share one.
-        paths: [N] the ancestors of each row, as changes from row to row.
+        positions: [N - num_kept] absolute position of each evaluated row; siblings share one.
+        paths: [N] the ancestors of each row, kept ones included, as changes from row to row.
     """
 
     tree: TreeRows
@@ -83,8 +87,8 @@ class PassPlan:
 
     Attributes:
         trees: in the order of the batch.
-        tokens: [R] ids of all rows.
-        positions: [R] absolute positions of all rows.
+        tokens: [R] ids of all rows that are evaluated.
+        positions: [R] absolute positions of these rows.
         layers: which layers to evaluate.
         hidden_layers: whose hidden states to return.
         top: how many best tokens to return, of the first how many; None: all logits.
@@ -100,7 +104,7 @@ class PassPlan:
     @property
     def wanted(self) -> BoolArray:
         """[R] whether a row's logits are wanted."""
-        return np.concatenate([np.asarray(tree.tree.wants_logits) for tree in self.trees])
+        return np.concatenate([_new(tree.tree, tree.tree.wants_logits) for tree in self.trees])
 
     @property
     def wanted_ends(self) -> IntArray:
@@ -129,10 +133,10 @@ def plan_pass(batch: Batch, config: ModelConfig, length: Callable[[SequenceId], 
     first_row = 0
     for tree in batch.trees:
         trees.append(_plan_tree(tree, first_row, length(tree.sequence), config))
-        first_row += len(tree.tokens)
+        first_row = trees[-1].rows.stop
     return PassPlan(
         trees=tuple(trees),
-        tokens=np.concatenate([tree.tokens for tree in batch.trees]),
+        tokens=np.concatenate([_new(tree, tree.tokens) for tree in batch.trees]),
         positions=np.concatenate([plan.positions for plan in trees]),
         layers=EvaluatedLayers(num_layers, frozenset(batch.skipped_layers)),
         hidden_layers=batch.hidden_layers,
@@ -174,8 +178,13 @@ def _plan_tree(tree: TreeRows, first_row: int, prefix_length: int, config: Model
             f"Sequence {tree.sequence} would reach {needed} positions, but the model's context "
             f"has {config.context_length}; shorten the prompt or ask for fewer tokens."
         )
-    rows = slice(first_row, first_row + len(tree.tokens))
-    return TreePlan(tree, rows, prefix_length, prefix_length + depths - 1, paths)
+    rows = slice(first_row, first_row + len(tree.tokens) - tree.num_kept)
+    return TreePlan(tree, rows, prefix_length, _new(tree, prefix_length + depths - 1), paths)
+
+
+def _new(tree: TreeRows, values: NDArray[Element]) -> NDArray[Element]:
+    """What belongs to the rows that are evaluated, of a value for each row."""
+    return values[tree.num_kept :]
 
 
 def _check_tokens(tree: TreeRows, vocab_size: int) -> None:

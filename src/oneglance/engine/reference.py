@@ -106,7 +106,7 @@ class ReferenceEngine(CachedEngine):
         for tree in plan.trees:
             rows = tree.rows
             self._cache.write(index, tree.tree.sequence, keys[rows], values[rows])
-            self._attend_tree(index, tree, queries[rows], keys[rows], values[rows], mixed[rows])
+            self._attend_tree(index, tree, queries[rows], mixed[rows])
         return project(layer.o_proj, mixed)
 
     def _queries_keys_values(
@@ -130,11 +130,9 @@ class ReferenceEngine(CachedEngine):
         index: int,
         plan: TreePlan,
         queries: Float32Array,
-        keys: Float32Array,
-        values: Float32Array,
         mixed: Float32Array,
     ) -> None:
-        """Attention of each row of a tree over the prefix, its ancestors and itself.
+        """Attention of each evaluated row of a tree over the prefix, its ancestors and itself.
 
         The keys and values that a row sees are laid out in order of position, as if its path
         were the only one, so that siblings and order of rows leave no trace.
@@ -142,23 +140,27 @@ class ReferenceEngine(CachedEngine):
         Args:
             index: of the layer.
             plan: of the tree.
-            queries: [N, heads, head_dim], rotated.
-            keys: [N, kv_heads, head_dim], rotated.
-            values: [N, kv_heads, head_dim].
-            mixed: [N, heads · head_dim], receives the weighted sums of values.
+            queries: [N - num_kept, heads, head_dim], rotated.
+            mixed: [N - num_kept, heads · head_dim], receives the weighted sums of values.
         """
-        config = self.config
-        shape = (config.num_kv_heads, int(plan.positions.max()) + 1, config.head_dim)
+        config, num_kept = self.config, plan.tree.num_kept
+        keys, values = self._cache.read_in_flight(index, plan.tree.sequence)
+        deepest = max(path.num_kept + len(path.rows) for path in plan.paths)
+        shape = (config.num_kv_heads, plan.prefix_length + deepest, config.head_dim)
         seen_keys, seen_values = np.empty(shape, np.float32), np.empty(shape, np.float32)
         self._cache.read_prefix(index, plan.tree.sequence, seen_keys, seen_values)
         scale = np.float32(config.head_dim**-0.5)
         for row, path in enumerate(plan.paths):
-            stop = int(plan.positions[row]) + 1
             start = plan.prefix_length + path.num_kept
+            stop = start + len(path.rows)
             new = list(path.rows)
             seen_keys[:, start:stop] = keys[new].swapaxes(0, 1)
             seen_values[:, start:stop] = values[new].swapaxes(0, 1)
+            if row < num_kept:
+                continue
             # [kv_heads, queries per kv head, head_dim]: consecutive query heads share a kv head.
-            grouped = (queries[row] * scale).reshape(config.num_kv_heads, -1, config.head_dim)
+            grouped = (queries[row - num_kept] * scale).reshape(
+                config.num_kv_heads, -1, config.head_dim
+            )
             weights = softmax(grouped @ seen_keys[:, :stop].swapaxes(1, 2))
-            mixed[row] = (weights @ seen_values[:, :stop]).reshape(-1)
+            mixed[row - num_kept] = (weights @ seen_values[:, :stop]).reshape(-1)

@@ -33,6 +33,12 @@ class TokenHistory:
         self._output.append(int(token))
         self._counts[int(token)] += 1
 
+    def truncate(self, num_output: int) -> None:
+        """Takes back all output but the first `num_output` tokens."""
+        assert 0 <= num_output <= len(self._output), "the output is shorter than that"
+        self._counts -= Counter(self._output[num_output:])  # drops what is left of none
+        del self._output[num_output:]
+
     @property
     def num_output(self) -> int:
         """How many tokens the output has: the position of the next one."""

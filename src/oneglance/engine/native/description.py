@@ -31,8 +31,9 @@ def describe_pass(
         page_size=page_size,
         positions=plan.positions.astype(np.int32),
         first_rows=_int32([tree.rows.start for tree in plan.trees]),
-        row_counts=_int32([len(tree.paths) for tree in plan.trees]),
+        row_counts=_int32([len(tree.positions) for tree in plan.trees]),
         prefix_lengths=_int32([tree.prefix_length for tree in plan.trees]),
+        kept_counts=_int32([tree.tree.num_kept for tree in plan.trees]),
         page_starts=_int32([0, *accumulate(len(held) for held in pages)]),
         pages=_int32(list(chain.from_iterable(pages))),
         ancestor_starts=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32),
@@ -41,19 +42,20 @@ def describe_pass(
 
 
 def tree_ancestors(tree: TreePlan) -> Int32Array:
-    """For each row of a tree the rows on its path, from the first level down, itself last.
+    """For each evaluated row of a tree the rows on its path, the first level first, itself last.
 
     The paths lie one after another; that of a row has as many entries as the row is deep.
     """
-    num_rows = len(tree.paths)
+    num_rows, num_kept = len(tree.paths), tree.tree.num_kept
     is_chain = all(path.num_kept == row for row, path in enumerate(tree.paths))
-    if is_chain:
+    if is_chain and num_kept == 0:
         return np.tril_indices(num_rows)[1].astype(np.int32)
     path: list[int] = []
     paths: list[int] = []
-    for change in tree.paths:
+    for row, change in enumerate(tree.paths):
         path[change.num_kept :] = change.rows
-        paths += path
+        if row >= num_kept:
+            paths += path
     return _int32(paths)
 
 
