@@ -336,29 +336,57 @@ def check_drafter(
         AssertionError: an answer's law or an answer changed, more was drafted than asked for, or a
             sequence of the target was left open.
     """
-    vocabulary = Vocabulary(vocab_size, frozenset(), lambda token: bytes([97 + token]))
     for seed in seeds:
-        script = random_script(vocab_size, seed)
-        plain_target = ScriptedEngine(script, vocab_size)
-        target = ScriptedEngine(script, vocab_size)
-        plain = Decoder(plain_target, vocabulary, NoDrafter())
-        drafted = Decoder(target, vocabulary, make_drafter(), k=k, tree_nodes=tree_nodes)
-        sampled = SamplingParams(max_tokens=num_tokens, temperature=0.9, frequency_penalty=0.3)
-        distance = total_variation(
-            answer_law(plain, prompt, sampled), answer_law(drafted, prompt, sampled, hints)
+        target = ScriptedEngine(random_script(vocab_size, seed), vocab_size)
+        check_drafter_on(
+            target, make_drafter(), vocab_size, prompt, num_tokens, k, tree_nodes, hints
         )
-        assert distance < 1e-12, f"the drafter changes the law of the answer by {distance:.3g}"
-        prompts = [(*prompt, *prompt[:more]) for more in range(5)]
-        for params in (
-            SamplingParams(max_tokens=8 * num_tokens),
-            *(SamplingParams(max_tokens=8 * num_tokens, temperature=1.0, seed=s) for s in range(8)),
-        ):
-            expected = _answers(plain, prompts, params)
-            alone = [_answers(drafted, [each], params, hints)[0] for each in prompts]
-            assert alone == expected, f"with {params} the answers are {alone}, not {expected}"
-            together = _answers(drafted, prompts, params, hints)
-            assert together == expected, f"in a batch the answers are {together}, not {expected}"
         assert target.num_open == 0, "a sequence was left open"
+
+
+def check_drafter_on(
+    target: Engine,
+    drafter: Drafter[Any],
+    vocab_size: int,
+    prompt: Sequence[int] = (0, 1, 0, 1),
+    num_tokens: int = 3,
+    k: int = 2,
+    tree_nodes: int | None = None,
+    hints: DraftHints = DraftHints(),
+) -> None:
+    """`check_drafter` for one target, such as a tiny model whose engine the drafter runs itself.
+
+    Args:
+        target: the engine, of any kind.
+        drafter: drafts for it.
+        vocab_size: V, small; no more than the engine's rows are wide.
+        prompt: as for `check_drafter`.
+        num_tokens: as for `check_drafter`.
+        k: as for `check_drafter`.
+        tree_nodes: as for `check_drafter`.
+        hints: as for `check_drafter`.
+
+    Raises:
+        AssertionError: an answer's law or an answer changed, or more was drafted than asked for.
+    """
+    vocabulary = Vocabulary(vocab_size, frozenset(), lambda token: bytes([97 + token]))
+    plain = Decoder(target, vocabulary, NoDrafter())
+    drafted = Decoder(target, vocabulary, drafter, k=k, tree_nodes=tree_nodes)
+    sampled = SamplingParams(max_tokens=num_tokens, temperature=0.9, frequency_penalty=0.3)
+    distance = total_variation(
+        answer_law(plain, prompt, sampled), answer_law(drafted, prompt, sampled, hints)
+    )
+    assert distance < 1e-12, f"the drafter changes the law of the answer by {distance:.3g}"
+    prompts = [(*prompt, *prompt[:more]) for more in range(5)]
+    for params in (
+        SamplingParams(max_tokens=8 * num_tokens),
+        *(SamplingParams(max_tokens=8 * num_tokens, temperature=1.0, seed=s) for s in range(8)),
+    ):
+        expected = _answers(plain, prompts, params)
+        alone = [_answers(drafted, [each], params, hints)[0] for each in prompts]
+        assert alone == expected, f"with {params} the answers are {alone}, not {expected}"
+        together = _answers(drafted, prompts, params, hints)
+        assert together == expected, f"in a batch the answers are {together}, not {expected}"
 
 
 def _answers(

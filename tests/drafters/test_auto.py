@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.catalog.helpers import CLOSED_PORT, make_entry
-from tests.tiny_models import write_tiny_gguf
 
 from oneglance.checkpoints import load_checkpoint
 from oneglance.checkpoints.catalog import CATALOG, Catalog
 from oneglance.checkpoints.sources.entry import HubAccess
 from oneglance.config import WeightsForm
 from oneglance.drafters.auto import auto_parts
+from tests.catalog.helpers import CLOSED_PORT, make_entry
+from tests.tiny_models import write_tiny_gguf
 
 
 @pytest.mark.parametrize(

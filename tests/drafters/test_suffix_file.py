@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.tiny_models import write_tiny_gguf
 
 from oneglance import load
 from oneglance.checkpoints import load_checkpoint
 from oneglance.checkpoints.base import Tokenizer
 from oneglance.engine.native import is_available, why_unavailable
 from oneglance.errors import ParameterError, UnsupportedError
+from tests.tiny_models import write_tiny_gguf
 
 if not is_available():
     pytest.skip(str(why_unavailable()), allow_module_level=True)

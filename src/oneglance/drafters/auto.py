@@ -12,20 +12,23 @@ from oneglance.checkpoints.base import FLOAT_TYPES, Checkpoint
 from oneglance.config import WeightsForm
 
 
-def auto_parts(target: Checkpoint, form: WeightsForm, drafts: Sequence[str]) -> list[str]:
+def auto_parts(
+    target: Checkpoint, form: WeightsForm, drafts: Sequence[str], lookup: str = "suffix"
+) -> list[str]:
     """The drafters that `auto` is made of.
 
     Args:
         target: the model to draft for.
         form: what becomes of its float weights.
         drafts: models on this machine that are known to draft well for it, the best one first.
+        lookup: the drafter that looks in the text itself.
 
     Returns:
-        Names as after `--drafter`. A suffix tree costs nothing and is always one of them. To it
-        comes a model: the best that is there; or where the target has float weights and keeps
+        Names as after `--drafter`. Looking in the text costs nothing and is always one of them. To
+        it comes a model: the best that is there; or where the target has float weights and keeps
         them, a copy of it in fewer bits.
     """
-    parts = ["suffix"]
+    parts = [lookup]
     if drafts:
         parts.append(f"draft:{drafts[0]}")
     elif form != "auto" and target.weights.layers[0].q_proj.quantization in FLOAT_TYPES:

@@ -16,6 +16,7 @@ from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.hybrid import HybridDrafter, PartPolicy
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
+from oneglance.drafters.self_factory import Itself, make_self_drafter
 from oneglance.drafters.spec import split_spec
 from oneglance.engine.base import Engine
 from oneglance.engine.native import why_unavailable
@@ -79,8 +80,10 @@ def _auto(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     if argument:
         raise ParameterError(f"The drafter auto takes no argument; leave out {argument!r}.")
     target = setup.target
+    lookup = "suffix" if why_unavailable() is None else "ngram"
     drafts = setup.local_drafts(target.name)
-    return make_drafter("+".join(auto_parts(target, setup.engine_config.weights, drafts)), setup)
+    parts = auto_parts(target, setup.engine_config.weights, drafts, lookup)
+    return make_drafter("+".join(parts), setup)
 
 
 def _draft_model(argument: str, setup: DrafterSetup) -> Drafter[Any]:
@@ -147,9 +150,17 @@ def _suffix(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     return make_suffix(argument, setup.target.tokenizer)
 
 
+def _self(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    target = Itself(
+        setup.target, setup.target_engine, setup.make_engine, setup.engine_config, setup.progress
+    )
+    return make_self_drafter(argument, target)
+
+
 DRAFTERS.register("auto", _auto)
 _without_argument("none", NoDrafter)
 _without_argument("ngram", NgramDrafter)
 DRAFTERS.register("draft", _draft_model)
 DRAFTERS.register("cascade", _cascade)
 DRAFTERS.register("suffix", _suffix)
+DRAFTERS.register("self", _self)
