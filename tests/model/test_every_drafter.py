@@ -112,9 +112,8 @@ def test_the_answers_are_those_of_plain_decoding(
     request_name: str,
     tree_nodes: int | None,
 ) -> None:
-    if case.make is not None and case.spec not in llm._drafters:
-        llm._drafters[case.spec] = case.make(llm)
-    arguments = dict(case.arguments) | {"drafter": case.spec, "k": 4, "tree_nodes": tree_nodes}
+    drafter = case.spec if case.make is None else case.make(llm)
+    arguments = dict(case.arguments) | {"drafter": drafter, "k": 4, "tree_nodes": tree_nodes}
     params = REQUESTS[request_name]
     together = llm.batch(PROMPTS, params=params, **arguments)
     assert answers(together) == plain[request_name]
