@@ -10,8 +10,10 @@ from oneglance.checkpoints.base import Checkpoint
 from oneglance.config import EngineConfig
 from oneglance.drafters.base import Drafter
 from oneglance.drafters.draft_model import DraftModelDrafter
+from oneglance.drafters.lookahead import LookaheadDrafter, parse_shape
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
+from oneglance.drafters.predicted import PredictedDrafter, read_prediction
 from oneglance.drafters.spec import split_spec
 from oneglance.engine.base import Engine
 from oneglance.errors import ParameterError, UnsupportedError
@@ -87,6 +89,17 @@ def _draft_model(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     )
 
 
+def _lookahead(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    return LookaheadDrafter(setup.target.tokenizer.vocab_size, parse_shape(argument))
+
+
+def _predicted(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    tokenizer = setup.target.tokenizer
+    return PredictedDrafter(read_prediction(argument, tokenizer) if argument else ())
+
+
 _without_argument("none", NoDrafter)
 _without_argument("ngram", NgramDrafter)
 DRAFTERS.register("draft", _draft_model)
+DRAFTERS.register("lookahead", _lookahead)
+DRAFTERS.register("predicted", _predicted)
