@@ -13,7 +13,14 @@ from oneglance.checkpoints.base import Checkpoint, Tokenizer
 from oneglance.checkpoints.catalog import resolve
 from oneglance.completion import Completion, Piece
 from oneglance.config import EngineConfig, SamplingParams
-from oneglance.control.length import DraftLengthSpec, check_tree_nodes, make_draft_length
+from oneglance.control.cost import PassCosts
+from oneglance.control.length import (
+    Control,
+    DraftLengthSpec,
+    check_tree_nodes,
+    make_draft_length,
+)
+from oneglance.control.part import PartLength
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
 from oneglance.drafters.base import Drafter, DraftHints
@@ -65,6 +72,8 @@ class LLM:
         self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
         self._drafters: dict[str, Drafter[Any]] = {}
         self._draft_engines: dict[str, Engine] = {}
+        self._pass_costs = PassCosts()
+        self._controls: dict[str, Control] = {}
         self._drafter(drafter)
 
     @property
@@ -267,10 +276,12 @@ class LLM:
     ) -> Decoder:
         tokenizer = self.tokenizer
         spec = self.drafter_name if drafter is None else drafter
+        spec = with_prediction(spec) if has_prediction else spec
         return Decoder(
             target=self.engine,
             vocabulary=Vocabulary(tokenizer.vocab_size, tokenizer.eos_ids, tokenizer.token_bytes),
-            drafter=self._drafter(with_prediction(spec) if has_prediction else spec),
+            drafter=self._drafter(spec),
+            control=self._control(spec),
             k=self._k if k is None else k,
             tree_nodes=self._tree_nodes if tree_nodes is None else tree_nodes,
             engine_config=self._engine_config,
@@ -286,10 +297,15 @@ class LLM:
                 load_checkpoint=lambda model: _read(model, self._progress),
                 make_engine=self._draft_engine,
                 engine_config=self._engine_config,
+                make_length=lambda part: PartLength(self._control(part)),
                 progress=self._progress,
             )
             self._drafters[spec] = make_drafter(spec, setup)
         return self._drafters[spec]
+
+    def _control(self, spec: str) -> Control:
+        """What was learned of a drafter; passes of the target cost the same with all of them."""
+        return self._controls.setdefault(spec, Control(pass_costs=self._pass_costs))
 
     def _draft_engine(self, checkpoint: Checkpoint) -> Engine:
         """The engine of a draft model; drafters that use the same model share its weights."""

@@ -12,6 +12,8 @@ from tests.tiny_models import TinyShape, vocabulary, write_tiny_gguf
 from oneglance.checkpoints import load_checkpoint
 from oneglance.checkpoints.base import Checkpoint
 from oneglance.config import EngineConfig, SamplingParams
+from oneglance.control.length import Control
+from oneglance.control.part import PartLength
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
 from oneglance.drafters.factory import DrafterSetup, make_drafter
 from oneglance.drafters.ngram import NgramDrafter
@@ -49,6 +51,7 @@ def setup(
         load_checkpoint=lambda name: load_checkpoint(folder / name, name=name),
         make_engine=make_engine,
         engine_config=engine_config,
+        make_length=lambda _: PartLength(Control()),
     )
 
 

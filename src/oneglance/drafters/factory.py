@@ -10,6 +10,7 @@ from oneglance.checkpoints.base import Checkpoint
 from oneglance.config import EngineConfig
 from oneglance.drafters.base import Drafter
 from oneglance.drafters.draft_model import DraftModelDrafter
+from oneglance.drafters.hybrid import HybridDrafter, PartPolicy
 from oneglance.drafters.lookahead import LookaheadDrafter, parse_shape
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
@@ -31,6 +32,7 @@ class DrafterSetup:
         load_checkpoint: reads another model by name or path.
         make_engine: puts a checkpoint on an engine.
         engine_config: how engines are sized.
+        make_length: makes the length policy of one part of a hybrid, for one request.
         progress: told about long work.
     """
 
@@ -39,6 +41,7 @@ class DrafterSetup:
     load_checkpoint: Callable[[str], Checkpoint]
     make_engine: Callable[[Checkpoint], Engine]
     engine_config: EngineConfig
+    make_length: Callable[[str], PartPolicy]
     progress: ProgressCallback | None = None
 
 
@@ -49,16 +52,14 @@ DRAFTERS: Registry[DrafterFactory] = Registry("drafter")
 
 
 def make_drafter(spec: str, setup: DrafterSetup) -> Drafter[Any]:
-    """Makes the drafter that `spec` names, for example "ngram" or "draft:MODEL".
+    """Makes the drafter that `spec` names, such as "ngram", "draft:MODEL" or "ngram+draft:MODEL".
 
     Raises:
         ParameterError: no such drafter, or an argument that it does not take or lacks.
         UnsupportedError: the drafter cannot work with this target.
     """
-    parts = split_spec(spec)
-    if len(parts) > 1:
-        raise ParameterError(f"The drafter {spec!r} is a list; only single drafters are known.")
-    return DRAFTERS.get(parts[0].name)(parts[0].argument, setup)
+    drafters = [DRAFTERS.get(part.name)(part.argument, setup) for part in split_spec(spec)]
+    return drafters[0] if len(drafters) == 1 else HybridDrafter(drafters, setup.make_length)
 
 
 def _without_argument(name: str, make: Callable[[], Drafter[Any]]) -> None:

@@ -46,6 +46,7 @@ class PredictedDrafter(Drafter[PredictedSession]):
     """Reads on in the prediction, and finds back into it after each divergence."""
 
     name = "predicted"
+    uses_prediction = True
 
     def __init__(self, prediction: Sequence[int] = ()) -> None:
         """Takes the prediction of requests that bring none of their own; empty: they must."""
