@@ -43,7 +43,12 @@ class Case:
     arguments: tuple[tuple[str, Any], ...] = ()
 
 
-CASES = [Case("ngram")]
+CASES = [
+    Case("ngram"),
+    Case("lookahead"),
+    Case("lookahead:3,3,2"),
+    Case("predicted", (("prediction", "Sure! Here is the answer. One two three four five six."),)),
+]
 
 Answer = list[tuple[int, float]]
 

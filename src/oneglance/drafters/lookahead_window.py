@@ -16,9 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 class Window:
     """At most W columns of at most N − 1 rows, always contiguous from the last decided token."""
 
-    def __init__(
-        self, width: int, ngram: int, last: int, filler: Callable[[], int | None]
-    ) -> None:
+    def __init__(self, width: int, ngram: int, last: int, filler: Callable[[], int | None]) -> None:
         """Starts with row 0 alone; each pass adds a row until the columns are full.
 
         Args:
@@ -48,28 +46,26 @@ class Window:
 
         Returns:
             The n-grams (N tokens) of columns that were full: each one's whole trajectory. Such a
-            column then begins one place further on.
+            column then begins one place further on. So does one that is still growing, which keeps
+            its first token and is one place late from then on: it would slide out of a narrow
+            window before it is full, and once it is, its late tokens leave it one by one.
         """
         grams: list[tuple[int, ...]] = []
-        for start, column in enumerate(self.columns):
-            if start not in ends:
-                continue
-            tokens = [*column, ends[start]]
+        for start, token in ends.items():
+            tokens = [*self.columns[start], token]
             if len(tokens) > self._num_rows:
                 grams.append(tuple(tokens))
-                self._placed[start] = (start + 1, tokens[1:])
-            else:
-                self._placed[start] = (start, tokens)
+            self._placed[start] = (start + 1, tokens[-self._num_rows :])
         return grams
 
     def slide(self, decided: Sequence[int]) -> None:
-        """Moves to the right by the decided tokens, of which there is at least one.
+        """Moves to the right by the decided tokens.
 
         What the window knew of decided places is dropped; of two columns for one place the longer
         stays.
         """
         self._placed = [(start - len(decided), column) for start, column in self._placed]
-        self._arrange(decided[-1])
+        self._arrange(decided[-1] if decided else self.columns[0][0])
 
     def _arrange(self, last: int) -> None:
         """Lays out the columns by their places and fills the gaps."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -72,3 +72,11 @@ class PathTree:
             drafter=drafter,
             expected=expected,
         )
+
+
+def until_end(path: Sequence[int], eos_ids: Collection[int]) -> Sequence[int]:
+    """A path up to its first end of text, included: nothing that follows can be delivered."""
+    for count, token in enumerate(path, start=1):
+        if token in eos_ids:
+            return path[:count]
+    return path

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from oneglance.checkpoints.base import Tokenizer
 from oneglance.drafters.base import DraftContext, Drafter, DraftHints, DraftRequest
-from oneglance.drafters.paths import PathTree
+from oneglance.drafters.paths import PathTree, until_end
 from oneglance.drafters.predicted_alignment import Alignment, Place, Trust
 from oneglance.drafters.predicted_index import PredictionIndex
 from oneglance.errors import ParameterError
@@ -113,11 +113,7 @@ class PredictedDrafter(Drafter[PredictedSession]):
     def _read(self, session: PredictedSession, place: Place, num_tokens: int) -> list[int]:
         limit = min(num_tokens, _LONGEST.get(place.trust, num_tokens))
         following = session.alignment.edits.read(place.at, limit)
-        path = [*place.pending, *following][:limit]
-        for count, token in enumerate(path, start=1):
-            if token in session.eos_ids:  # nothing that follows it can be delivered
-                return path[:count]
-        return path
+        return list(until_end([*place.pending, *following][:limit], session.eos_ids))
 
 
 def _num_equal(draft: Sequence[int], tokens: Sequence[int]) -> int:
