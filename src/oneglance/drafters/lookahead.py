@@ -136,6 +136,7 @@ class LookaheadDrafter(Drafter[LookaheadSession]):
 
     def see(self, session: LookaheadSession, proposal: Proposal, logits: Float32Array) -> None:
         """Reads the rows at the ends of the columns: a new row of the window, and n-grams."""
+        del proposal  # the session knows where in it the columns end
         ends: dict[int, int] = {}
         for column, node in session.ends.items():
             row = logits[node + 1, : self._vocab_size]
@@ -190,11 +191,11 @@ class LookaheadDrafter(Drafter[LookaheadSession]):
 
 
 def _window_params(context: DraftContext) -> SamplingParams:
-    """How the window's tokens are chosen, after whom the request's own are modelled.
+    """The law that the window's tokens are chosen by.
 
-    With a seed as the target will choose, noise included. Without one the best token stands for
-    the draw to come, as nothing agrees with it more often. A user's function is spared paths that
-    no answer may ever take.
+    With a seed it is the target's own, noise included. Without one the best token stands for the
+    draw to come, as no other agrees with it more often. A user's function is spared paths that no
+    answer may ever take.
     """
     params = replace(context.params, logits_processors=())
     is_seeded = isinstance(context.noise, KeyedNoise)
