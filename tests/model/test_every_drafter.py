@@ -79,6 +79,9 @@ CASES = [
     Case("draft", make=draft_model),
     Case("cascade:ngram,draft", make=cascade_of_ngram),
     Case("cascade:draft,draft", make=cascade_of_models),
+    Case("lookahead"),
+    Case("lookahead:3,3,2"),
+    Case("predicted", (("prediction", "Sure! Here is the answer. One two three four five six."),)),
 ]
 
 Answer = list[tuple[int, float]]
