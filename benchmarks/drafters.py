@@ -135,7 +135,7 @@ def make_report(
     command = shlex.join(["python", "-m", "benchmarks.drafters", *sys.argv[1:]])
     return {
         **provenance(without_folders(command)),
-        "load_average_before": [max(work.load_averages)],
+        "load_average_before": work.load_averages,
         "load_average_after": os.getloadavg(),
         **work.settings,
         "rounds": plan.rounds,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.drafters_stages import STAGES
@@ -29,8 +30,13 @@ def temperatures(text: str) -> list[float]:
     return numbers
 
 
-def parse_arguments(description: str) -> argparse.Namespace:
-    """Options of the command line."""
+def parse_arguments(description: str, words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Options of the command line.
+
+    Args:
+        description: of the script; its first line is shown.
+        words: instead of those that the script was called with.
+    """
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--stage", choices=STAGES, default="default", help="default %(default)s")
     parser.add_argument("--model", help="another target: a name or a path")
@@ -64,7 +70,7 @@ def parse_arguments(description: str) -> argparse.Namespace:
         help="one of its ways to speculate, or one that OPTIONS describe; may be repeated; "
         "default: all that its help names",
     )
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def check_arguments(options: argparse.Namespace) -> None:

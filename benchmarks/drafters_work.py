@@ -93,10 +93,10 @@ class WorkFile:
         Raises:
             ParameterError: it was begun with other settings.
         """
-        if self.path is not None and self.path.exists():
-            for line in _whole_lines(self.path):
-                self._read(line)
-        else:
+        lines = [] if self.path is None else _whole_lines(self.path)
+        for line in lines:
+            self._read(line)
+        if not lines:
             self._write({"settings": self.settings})
         self.load_averages.append(load_average)
         self._write({"load_average": load_average})
@@ -143,7 +143,7 @@ class WorkFile:
 
 def _whole_lines(path: Path) -> list[dict[str, Any]]:
     """The file's objects; a last line that a kill cut short is removed from it."""
-    content = path.read_bytes()
+    content = path.read_bytes() if path.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < len(content):
         path.write_bytes(whole)
