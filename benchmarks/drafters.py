@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -181,6 +182,8 @@ def run(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
 def main() -> None:
     """Measures, prints the tables and writes the file."""
+    # Whoever ends this process ends the servers that it started.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     options = parse_arguments(__doc__ or "")
     check_arguments(options)
     report = run(options, Console(stderr=True))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.drafters_report import ALL
-from benchmarks.drafters_subjects import PLAIN
+from benchmarks.drafters_subjects import PEER, PLAIN
 from benchmarks.grids import Grid, show
 from benchmarks.timing import Spread
 
@@ -17,13 +17,14 @@ Report = Mapping[str, Any]
 
 
 def drafter_grids(report: Report) -> list[Grid]:
-    """Every table of a report: for each temperature the speedups, the work, and the depths."""
+    """Every table of a report: speedups, work and depths for each temperature."""
     temperatures = list(dict.fromkeys(key.partition(" ")[0] for key in report["results"]))
     return [
         grid
         for temperature in temperatures
         for grid in (
             speedup_grid(report, temperature),
+            peer_grid(report, temperature),
             work_grid(report, temperature),
             depth_grid(report, temperature),
         )
@@ -33,14 +34,8 @@ def drafter_grids(report: Report) -> list[Grid]:
 
 def speedup_grid(report: Report, temperature: str) -> Grid:
     """Times as fast as plain decoding, a row for each category."""
-    categories = {
-        key.partition(" ")[2]: subjects
-        for key, subjects in report["results"].items()
-        if key.partition(" ")[0] == temperature
-    }
-    labels = [label for label in categories[ALL] if label != PLAIN]
-    if len(categories) == 2:  # one category, and all of them
-        del categories[ALL]
+    categories = _categories(report, temperature)
+    labels = [label for label in next(iter(categories.values())) if label != PLAIN]
     return Grid(
         f"Times as fast as plain decoding, {_law(report, temperature)}: median (quartiles) over "
         "the prompts",
@@ -55,6 +50,36 @@ def speedup_grid(report: Report, temperature: str) -> Grid:
             for category, subjects in categories.items()
         ),
     )
+
+
+def peer_grid(report: Report, temperature: str) -> Grid:
+    """Times as fast as the peer's best setting in each category; no rows without a peer."""
+    categories = _categories(report, temperature)
+    labels = [label for label in next(iter(categories.values())) if not label.startswith(PEER)]
+    rows = []
+    for category, subjects in categories.items():
+        if (peer := subjects[PLAIN]["best_peer"]) is not None:
+            speed = f"{subjects[peer]['tokens_per_second']:.1f}"
+            spreads = (Spread(*subjects[label]["speedup_over_peer"]) for label in labels)
+            rows.append((category, peer, speed, *(show(spread, ".2f") for spread in spreads)))
+    return Grid(
+        f"Times as fast as the best setting of {PEER}, {_law(report, temperature)}: median "
+        "(quartiles) over the prompts",
+        ("category", "its best setting", "its tokens/s", *labels),
+        tuple(rows),
+    )
+
+
+def _categories(report: Report, temperature: str) -> dict[str, Mapping[str, Any]]:
+    """The summaries of a temperature by category; where there is one, "all" would repeat it."""
+    categories = {
+        key.partition(" ")[2]: subjects
+        for key, subjects in report["results"].items()
+        if key.partition(" ")[0] == temperature
+    }
+    if len(categories) == 2:
+        del categories[ALL]
+    return categories
 
 
 def work_grid(report: Report, temperature: str) -> Grid:

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from statistics import median
 from typing import Any
 
-from benchmarks.drafters_subjects import PLAIN
+from benchmarks.drafters_subjects import PEER, PLAIN
 from benchmarks.drafters_work import Run
 from benchmarks.timing import Spread
 
@@ -33,10 +33,17 @@ def results(groups: Groups) -> dict[str, dict[str, dict[str, Any]]]:
         categories = _distinct(_first(group).category for group in warm)
         for category in [*categories, ALL]:
             within = [group for group in warm if category in (_first(group).category, ALL)]
+            peer = best_peer(within)
             found[f"{temperature:g} {category}"] = {
-                label: summary(within, label) for label in within[0]
+                label: summary(within, label, peer) for label in within[0]
             }
     return found
+
+
+def best_peer(groups: Groups) -> str | None:
+    """Of the other program's settings, that with the most tokens per second; None without one."""
+    peers = [label for label in groups[0] if label.startswith(PEER)]
+    return max(peers, key=lambda label: median_speed(groups, label), default=None)
 
 
 def samples(groups: Groups) -> dict[str, dict[str, list[list[float]]]]:
@@ -50,8 +57,8 @@ def samples(groups: Groups) -> dict[str, dict[str, list[list[float]]]]:
     return found
 
 
-def summary(groups: Groups, label: str) -> dict[str, Any]:
-    """The figures of one subject over some groups.
+def summary(groups: Groups, label: str, peer: str | None = None) -> dict[str, Any]:
+    """The figures of one subject over some groups, and against the peer's best setting.
 
     `speedup` is median and quartiles over the prompts; `pooled_speedup` that of all their tokens
     together; `draft_share` the drafter's part of the seconds of decoding; `depths` has for each
@@ -61,15 +68,16 @@ def summary(groups: Groups, label: str) -> dict[str, Any]:
     passes = [run.passes for run in runs if run.passes is not None]
     drafted, accepted = sum(run.drafted for run in runs), sum(run.accepted for run in runs)
     delivered = sum(run.tokens for run in runs)
-    speedups = Spread.of(by_prompt(groups, lambda group: group[label].speed / group[PLAIN].speed))
     decode_seconds = sum(run.decode_seconds for run in runs)
     return {
         "prompts": len({run.prompt for run in runs}),
-        "tokens_per_second": median(by_prompt(groups, lambda group: group[label].speed)),
+        "tokens_per_second": median_speed(groups, label),
         "tokens_per_second_with_prompt": median(
             by_prompt(groups, lambda group: group[label].speed_with_prompt)
         ),
-        "speedup": [speedups.middle, speedups.low, speedups.high],
+        "speedup": speedup(groups, label, PLAIN),
+        "best_peer": peer,
+        "speedup_over_peer": None if peer is None else speedup(groups, label, peer),
         "speedup_with_prompt": median(
             by_prompt(
                 groups,
@@ -86,6 +94,18 @@ def summary(groups: Groups, label: str) -> dict[str, Any]:
         "draft_share": sum(run.draft_seconds for run in runs) / decode_seconds,
         "depths": add_depths([run.depths for run in runs]),
     }
+
+
+def speedup(groups: Groups, label: str, base: str) -> list[float]:
+    """Times as fast as another subject: median and quartiles over the prompts."""
+    ratios = by_prompt(groups, lambda group: group[label].speed / group[base].speed)
+    spread = Spread.of(ratios)
+    return [spread.middle, spread.low, spread.high]
+
+
+def median_speed(groups: Groups, label: str) -> float:
+    """Tokens per second of decoding, the median over the prompts."""
+    return median(by_prompt(groups, lambda group: group[label].speed))
 
 
 def by_prompt(groups: Groups, figure: Callable[[Mapping[str, Run]], float]) -> list[float]:

@@ -17,6 +17,8 @@ from oneglance.llm import LLM
 from oneglance.types import PassTrace
 
 PLAIN = "plain"
+PEER = "llama-server"
+"""Labels of another program's settings begin so."""
 _SETTING = re.compile(r"@(k|nodes)=([^@]*)$")
 _FOLDERS = re.compile(r"(?<![\w.~-])/(?:[^\s/,:=@]+/)+")
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks.drafters_subjects import Answer, Question
+from benchmarks.drafters_subjects import PEER, Answer, Question
 from benchmarks.http_json import NoAnswerError, post_json
 from oneglance.errors import ParameterError
 
@@ -117,7 +117,7 @@ class LlamaServer:
     @property
     def label(self) -> str:
         """Its name in results."""
-        return f"llama-server {self.setting}"
+        return f"{PEER} {self.setting}"
 
     def __enter__(self) -> LlamaServer:
         """Starts it and waits until it has loaded.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +25,7 @@ from benchmarks.drafters_subjects import (
 from benchmarks.drafters_work import Run, WorkFile
 from oneglance.errors import ParameterError
 from oneglance.llm import DEFAULT_MODEL, LLM
+from tests.benchmarks.test_scripts import run_script
 from tests.docs.documents import ROOT
 
 PROMPT = BenchPrompt("p", "qa", "Repeat three times: one two three four five.")
@@ -165,19 +164,12 @@ def test_the_float_stage_has_float_weights() -> None:
         assert llm.checkpoint.quantization_summary().startswith("F32")
 
 
-def run_script(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmarks.drafters", *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
-
-
 def test_the_script_goes_on_where_it_was(tmp_path: Path) -> None:
     prompts = tmp_path / "some.jsonl"
     prompts.write_text("".join(PROMPTS.read_text(encoding="utf-8").splitlines(True)[:2]))
     path = tmp_path / "out.json"
     arguments = ("--prompts", prompts, "--drafters", "ngram", "--max-tokens", 6, "--json", path)
-    first = run_script(*arguments)
+    first = run_script("drafters", *arguments)
     assert first.returncode == 0, first.stderr
     assert "Times as fast as plain decoding" in first.stdout
     assert "[2/2]" in first.stderr
@@ -185,7 +177,7 @@ def test_the_script_goes_on_where_it_was(tmp_path: Path) -> None:
     assert report["prompts"]["file"] == "some.jsonl"
     assert str(tmp_path) not in path.read_text()
     assert set(report["results"]["0 all"]) == {"plain", "ngram"}
-    second = run_script(*arguments, "--rounds", 2)
+    second = run_script("drafters", *arguments, "--rounds", 2)
     assert second.returncode == 0, second.stderr
     assert "[2/4]" not in second.stderr
     assert "[4/4]" in second.stderr
@@ -204,7 +196,7 @@ def test_the_script_goes_on_where_it_was(tmp_path: Path) -> None:
     ],
 )
 def test_errors_are_one_sentence(arguments: tuple[object, ...], complaint: str) -> None:
-    done = run_script(*arguments)
+    done = run_script("drafters", *arguments)
     assert done.returncode != 0
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr

@@ -14,6 +14,7 @@ from benchmarks.drafters_subjects import Answer, Question
 from benchmarks.llama_server import LlamaProgram, LlamaServer, parse_settings
 from oneglance.config import SamplingParams
 from oneglance.errors import ParameterError
+from tests.benchmarks.test_scripts import run_script
 
 PROGRAM = """\
 #!{python}
@@ -175,6 +176,31 @@ def test_a_server_that_answers_something_else(make: Make, tmp_path: Path) -> Non
             server.answer(QUESTION)
         ((pid, _),) = started(tmp_path)
     assert not is_running(pid)
+
+
+def test_the_benchmark_asks_it_in_the_same_groups(make: Make, tmp_path: Path) -> None:
+    make(OLD_HELP)
+    prompt = {"id": "x", "category": "qa", "prompt": "Name a colour."}
+    (tmp_path / "p.jsonl").write_text(json.dumps(prompt) + "\n")
+    done = run_script(
+        "drafters",
+        *("--prompts", tmp_path / "p.jsonl", "--max-tokens", 4, "--json", tmp_path / "out.json"),
+        *("--drafters", "ngram", "--llama-server", tmp_path / "llama-server"),
+        *("--llama-model", tmp_path / "t.gguf", "--llama-setting", "plain"),
+        *("--llama-setting", "own=--spec-type ngram-mod"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "best setting of llama-server" in done.stdout
+    text = (tmp_path / "out.json").read_text()
+    report = json.loads(text)
+    assert report["llama_server"] == "77 (abc1234)"
+    assert list(report["llama_commands"]) == ["llama-server plain", "llama-server own"]
+    assert str(tmp_path) not in text
+    found = report["results"]["0 all"]
+    assert list(found) == ["plain", "ngram", "llama-server plain", "llama-server own"]
+    assert found["llama-server own"]["acceptance_rate"] == 0.75
+    assert found["llama-server own"]["tokens_per_second"] == pytest.approx(20)
+    assert not any(is_running(pid) for pid, _ in started(tmp_path))
 
 
 @pytest.mark.parametrize("path", [Path("/no/such/program"), Path("/bin/false")])
