@@ -27,6 +27,7 @@ from oneglance.errors import ParameterError
 from oneglance.llm import DEFAULT_MODEL, LLM
 from tests.benchmarks.test_scripts import run_script
 from tests.docs.documents import ROOT
+from tests.docs.drafters import section
 
 PROMPT = BenchPrompt("p", "qa", "Repeat three times: one two three four five.")
 PROMPTS = ROOT / "tests" / "data" / "prompts.jsonl"
@@ -182,6 +183,7 @@ def test_the_script_goes_on_where_it_was(tmp_path: Path) -> None:
     assert "[2/4]" not in second.stderr
     assert "[4/4]" in second.stderr
     again = json.loads(path.read_text())
+    assert "Prompts of some.jsonl (SHA-256" in section(again)
     for prompt, rounds in again["samples"].items():
         assert [len(samples) for samples in rounds.values()] == [2, 2]
         assert rounds["ngram"][0] == report["samples"][prompt]["ngram"][0]
