@@ -12,6 +12,8 @@ from oneglance.drafters.base import Drafter
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
+from oneglance.drafters.other_vocabulary import OtherVocabularyDrafter
+from oneglance.drafters.other_vocabulary_pair import VocabularyPair
 from oneglance.drafters.spec import split_spec
 from oneglance.engine.base import Engine
 from oneglance.errors import ParameterError, UnsupportedError
@@ -74,14 +76,25 @@ def _draft_model(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     draft = setup.load_checkpoint(argument)
     target = setup.target
     if draft.tokenizer.fingerprint() != target.tokenizer.fingerprint():
-        raise UnsupportedError(
-            f"{draft.name!r} cannot draft for {target.name!r}: their vocabularies differ "
-            f"({draft.tokenizer.vocab_size} and {target.tokenizer.vocab_size} tokens), so an id "
-            "means different text to each; choose a draft model of the same family."
-        )
+        return _other_vocabulary(draft, setup)
     return DraftModelDrafter(
         setup.make_engine(draft),
         vocab_size=target.tokenizer.vocab_size,
+        name=f"draft:{draft.name}",
+        engine_config=setup.engine_config,
+    )
+
+
+def _other_vocabulary(draft: Checkpoint, setup: DrafterSetup) -> Drafter[Any]:
+    pair = VocabularyPair(setup.target.tokenizer, draft.tokenizer)
+    if reason := pair.refusal():
+        raise UnsupportedError(
+            f"{draft.name!r} cannot draft for {setup.target.name!r}: {reason}, so text cannot pass "
+            "between them; choose another draft model."
+        )
+    return OtherVocabularyDrafter(
+        setup.make_engine(draft),
+        pair,
         name=f"draft:{draft.name}",
         engine_config=setup.engine_config,
     )
