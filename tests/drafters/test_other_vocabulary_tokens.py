@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
@@ -98,9 +97,7 @@ def test_proposed_bytes_are_those_of_the_draft(
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    kinds=st.permutations(["smollm2", "tiny", "sentence-piece"]), text=TEXT, data=st.data()
-)
+@given(kinds=st.permutations(["smollm2", "tiny", "sentence-piece"]), text=TEXT, data=st.data())
 def test_draft_tokens_say_what_was_decided_and_drafted(
     tokenizers: dict[str, Tokenizer], kinds: list[str], text: str, data: st.DataObject
 ) -> None:
@@ -157,7 +154,7 @@ def test_drafts_that_come_true_are_kept_even_beyond_what_is_decided() -> None:
 
 
 def test_text_is_encoded_anew_where_old_and_new_tokens_meet() -> None:
-    """"a" + "b" would be one token, but the draft model has them apart already."""
+    """ "a" + "b" would be one token, but the draft model has them apart already."""
     target = LongestMatch([b"a", b"b", b"c"])
     draft = LongestMatch([b"ab", b"a", b"b", b"c", b"bc"])
     state = DraftText(VocabularyPair(target, draft), [0])
@@ -175,7 +172,9 @@ def test_work_is_bounded_however_long_the_text() -> None:
     calls: list[int] = []
 
     class Noted(LongestMatch):
-        def encode(self, text: str, parse_special: bool = False, add_bos: bool = False) -> list[int]:
+        def encode(
+            self, text: str, parse_special: bool = False, add_bos: bool = False
+        ) -> list[int]:
             calls.append(len(text))
             return super().encode(text, parse_special, add_bos)
 
@@ -228,7 +227,10 @@ def test_pairs_that_cannot_pass_text_say_why() -> None:
     every = LongestMatch([bytes([byte]) for byte in range(256)])
     few = LongestMatch([bytes([byte]) for byte in range(256) if byte != ord("q")])
     assert VocabularyPair(every, every).refusal() is None
-    for pair, role in ((VocabularyPair(few, every), "target"), (VocabularyPair(every, few), "draft")):
+    for pair, role in (
+        (VocabularyPair(few, every), "target"),
+        (VocabularyPair(every, few), "draft"),
+    ):
         reason = pair.refusal()
         assert reason is not None
         assert f"vocabulary of the {role}" in reason

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from oneglance import LLM, Completion, SamplingParams, load
+from oneglance.checkpoints.catalog import resolve
 
 PROMPTS = [
     json.loads(line)["prompt"]
@@ -29,13 +30,17 @@ REQUESTS = {
     "seeded": SamplingParams(max_tokens=32, temperature=0.8, top_p=0.95, seed=7),
 }
 
+SWAPPED = ("Ġthe".encode(), "Ġand".encode())
+"""Two tokens of the default model, equally long in its file."""
+
 
 @dataclass(frozen=True)
 class Case:
     """A drafter by its name, and what its requests need.
 
     Attributes:
-        spec: as after `--drafter`.
+        spec: as after `--drafter`; OTHER_VOCABULARY stands for the default model with two ids
+            swapped, which thus has another vocabulary and is sometimes wrong.
         arguments: of `LLM.batch`, such as a prediction.
     """
 
@@ -43,7 +48,7 @@ class Case:
     arguments: tuple[tuple[str, Any], ...] = ()
 
 
-CASES = [Case("ngram")]
+CASES = [Case("ngram"), Case("draft:OTHER_VOCABULARY")]
 
 Answer = list[tuple[int, float]]
 
@@ -66,6 +71,18 @@ def plain(llm: LLM) -> dict[str, list[Answer]]:
     }
 
 
+@pytest.fixture(scope="module")
+def other_vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = resolve("smollm2-135m", None).read_bytes()
+    one, other = (len(word).to_bytes(8, "little") + word for word in SWAPPED)
+    places = sorted((data.index(word), word) for word in (one, other))
+    for (place, _), word in zip(places, [places[1][1], places[0][1]], strict=True):
+        data = data[:place] + word + data[place + len(word) :]
+    path = tmp_path_factory.mktemp("models") / "other_vocabulary.gguf"
+    path.write_bytes(data)
+    return path
+
+
 @pytest.mark.parametrize("tree_nodes", [None, 12], ids=["chain", "tree"])
 @pytest.mark.parametrize("request_name", REQUESTS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.spec)
@@ -75,8 +92,13 @@ def test_the_answers_are_those_of_plain_decoding(
     case: Case,
     request_name: str,
     tree_nodes: int | None,
+    request: pytest.FixtureRequest,
 ) -> None:
-    arguments = dict(case.arguments) | {"drafter": case.spec, "k": 4, "tree_nodes": tree_nodes}
+    spec = case.spec
+    if "OTHER_VOCABULARY" in spec:
+        path = request.getfixturevalue("other_vocabulary")
+        spec = spec.replace("OTHER_VOCABULARY", str(path))
+    arguments = dict(case.arguments) | {"drafter": spec, "k": 4, "tree_nodes": tree_nodes}
     params = REQUESTS[request_name]
     together = llm.batch(PROMPTS, params=params, **arguments)
     assert answers(together) == plain[request_name]

@@ -1,5 +1,11 @@
 """A draft model whose vocabulary is not the target's: which method drafts for which request.
 
+By token (`token_level.py`) where the request is sampled and at least `LEAST_SHARE` of its prompt's
+tokens are in both vocabularies: real laws are then accepted more often than the draft's best
+guess. By string (`string_level.py`) in all other cases: greedy requests lose nothing by it, and a
+token that only the target has ends every draft by token. The prompt stands for the answer here,
+since both are of one kind of text.
+
 Both methods are exact for any pair of vocabularies; the rule is about speed alone.
 """
 
@@ -16,6 +22,9 @@ from oneglance.drafters.string_level import StringLevelDrafter
 from oneglance.drafters.token_level import TokenLevelDrafter
 from oneglance.engine.base import Engine
 from oneglance.types import Proposal
+
+LEAST_SHARE = 0.95
+"""Share of a prompt's tokens that both vocabularies must have for a draft by token."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +47,15 @@ class OtherVocabularyDrafter(Drafter[OtherVocabularySession]):
     ) -> None:
         """Takes an engine for the draft model; arguments as for `StringLevelDrafter`."""
         self.name = name
+        self._pair = pair
         self._by_string = StringLevelDrafter(engine, pair, name, engine_config)
         self._by_token = TokenLevelDrafter(engine, pair, name, engine_config)
 
     def start(self, context: DraftContext) -> OtherVocabularySession:
         """Chooses the method for a request."""
         method: Drafter[Any] = self._by_string
+        if not context.params.is_greedy and self._pair.shared_share(context.prompt) >= LEAST_SHARE:
+            method = self._by_token
         return OtherVocabularySession(method, method.start(context))
 
     def propose(self, requests: Sequence[DraftRequest[OtherVocabularySession]]) -> list[Proposal]:

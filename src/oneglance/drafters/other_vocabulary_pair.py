@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from functools import cache, cached_property
 
 import numpy as np
@@ -74,6 +75,10 @@ class VocabularyPair:
         ordered = sorted(pairs.items())
         targets, drafts = zip(*ordered, strict=True) if ordered else ((), ())
         return np.array(targets, dtype=np.int64), np.array(drafts, dtype=np.int64)
+
+    def shared_share(self, tokens: Sequence[int]) -> float:
+        """Share of these tokens of the target that both vocabularies have; 1 if there are none."""
+        return float(np.isin(tokens, self.shared[0]).mean()) if tokens else 1.0
 
     def shared_for_draft(self, token: int) -> int:
         """The draft's id of one of the target's tokens that both have."""

@@ -9,8 +9,6 @@ before it. Nothing of this is as long as the text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from os.path import commonprefix
 
 from oneglance.drafters.other_vocabulary_pair import VocabularyPair
 from oneglance.drafters.other_vocabulary_tokens import encode_aligned
@@ -131,7 +129,7 @@ class DraftText:
         if not data:
             return
         old = len(self._decided)
-        num_agreed = len(commonprefix([self._ahead, data]))
+        num_agreed = _common_length(self._ahead, data)
         self._decided += data
         if num_agreed < min(len(self._ahead), len(data)):
             self._retract(old + num_agreed)
@@ -184,6 +182,11 @@ class DraftText:
         self._ends += [start + end for end in ends[num_old:]]
         self._confidences += [1.0] * len(new)
         self.is_encoded = bool(new) or self.is_encoded
+
+
+def _common_length(first: bytes, second: bytes) -> int:
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 class TextCache:

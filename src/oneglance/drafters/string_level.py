@@ -7,8 +7,8 @@ or sampled, and any fault at a seam costs speed only.
 Three things keep seams from costing much. Text is encoded together with what stands before it.
 The last target token of a draft is held back, since more text might make it a longer one; the
 text stays, though, and is there when the next draft begins. And where decided text ends in a token
-that the draft model itself would have taken longer ("\\n" before an indentation), it may do so, if
-the target's tokens stay what they are.
+that the draft model itself would have taken longer (a line end before an indentation), it may do
+so, if the target's tokens stay what they are.
 """
 
 from __future__ import annotations
@@ -132,9 +132,7 @@ class StringLevelDrafter(Drafter[StringLevelSession]):
 
     def _advance(self, drafts: Sequence[_Draft]) -> None:
         """One pass of the draft model: each draft gains one of its tokens, or ends."""
-        trees = tuple(
-            TreeRows.chain(each.session.cache.sequence, each.rows) for each in drafts
-        )
+        trees = tuple(TreeRows.chain(each.session.cache.sequence, each.rows) for each in drafts)
         num_top = max(self._num_top(draft) for draft in drafts)
         known = min(self._engine.config.vocab_size, self._pair.draft.vocab_size)
         output = self._engine.forward(Batch(trees, num_top=num_top, top_vocab_size=known))
@@ -208,21 +206,32 @@ class StringLevelDrafter(Drafter[StringLevelSession]):
         draft.is_ended = (
             len(draft.tokens) >= draft.limit
             or draft.num_passes <= 0
-            or draft.confidence < LOWEST_CONFIDENCE
+            or bool(draft.tokens and draft.confidence < LOWEST_CONFIDENCE)
         )
 
     def _continue(self, text: DraftText, stays_apart: bool = False) -> list[int] | None:
         pair = self._pair
-        return continue_tokens(
-            pair.target, text.behind, text.ahead, pair.target_bytes, stays_apart
-        )
+        return continue_tokens(pair.target, text.behind, text.ahead, pair.target_bytes, stays_apart)
 
     def _proposal(self, draft: _Draft) -> Proposal:
         tokens = draft.tokens[: draft.limit]
         for index, token in enumerate(tokens):
             if token in draft.session.eos_ids:  # nothing that follows it can be delivered
                 del tokens[index + 1 :]
-        return Proposal.chain(tokens, drafter=self.name)
+        expected = self._expected(draft.session.text, tokens)
+        return Proposal.chain(tokens, drafter=self.name, expected=expected)
+
+    def _expected(self, text: DraftText, tokens: Sequence[int]) -> float:
+        """Each token is as probable as all of the text through its end."""
+        written = iter(text.ahead_confidences)
+        size = reach = 0
+        confidence, expected = 1.0, 0.0
+        for token in tokens:
+            size += len(self._pair.target_bytes(token))
+            while reach < size and (step := next(written, None)):
+                reach, confidence = step[0], confidence * step[1]
+            expected += confidence
+        return expected
 
 
 def _confidence(top: TopTokens, row: int, place: int) -> float:
