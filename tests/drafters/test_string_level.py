@@ -38,7 +38,9 @@ class Writer(ScriptedEngine):
         said = b"".join(map(self.words.token_bytes, prefix))
         rest = self.story[len(said) :] if self.story.startswith(said) else b""
         fitting = [
-            i for i, word in enumerate(self.words.words) if word in (END,) or rest.startswith(word)
+            i
+            for i, word in enumerate(self.words.words)
+            if (rest.startswith(word) if isinstance(word, bytes) else word == END)
         ]
         best = max(fitting, key=lambda i: len(self.words.token_bytes(i)))
         logits = np.zeros(self.words.vocab_size, dtype=np.float32)

@@ -61,9 +61,12 @@ class OtherVocabularyDrafter(Drafter[OtherVocabularySession]):
     def propose(self, requests: Sequence[DraftRequest[OtherVocabularySession]]) -> list[Proposal]:
         """Has each method draft for its requests together."""
         proposals: dict[int, Proposal] = {}
-        for method in (self._by_string, self._by_token):
+        methods: tuple[Drafter[Any], ...] = (self._by_string, self._by_token)
+        for method in methods:
             own = [i for i, each in enumerate(requests) if each.session.method is method]
-            inner = [replace(requests[i], session=requests[i].session.session) for i in own]
+            inner: list[DraftRequest[Any]] = [
+                replace(requests[i], session=requests[i].session.session) for i in own
+            ]
             proposals |= zip(own, method.propose(inner), strict=True)
         return [proposals[index] for index in range(len(requests))]
 
