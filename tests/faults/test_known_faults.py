@@ -460,7 +460,8 @@ def test_16_the_context_limit_ends_the_answer_and_nothing_else() -> None:
 
 
 def test_16_a_shorter_context_of_the_draft_ends_its_drafting_only() -> None:
-    drafter = DraftModelDrafter(ScriptedEngine(NEAR_SCRIPT, V, context_length=10), V)
+    draft = ScriptedEngine(NEAR_SCRIPT, V, context_length=10)
+    drafter = DraftModelDrafter(draft, V, min_confidence=0.0)
     result = answer(SamplingParams(max_tokens=20), drafter)
     assert ids(result) == ids(answer(SamplingParams(max_tokens=20)))
     drafted = [len(trace.draft_tokens) for trace in result.trace]
