@@ -27,7 +27,6 @@ from oneglance.cli.provenance import provenance
 from oneglance.config import EngineConfig, SamplingParams
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
-from oneglance.decode.step import step
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
 from oneglance.drafters.none import NoDrafter
 from oneglance.engine.base import Batch, Engine, PassOutput
@@ -131,7 +130,7 @@ class Bench:
         plain = self._begin(params, choice, NoDrafter())
         decoder, sequence = plain
         while sequence.ending is None:
-            step(decoder.target, decoder.drafter, [sequence])
+            decoder.step([sequence])
         decoder.end(sequence)
         answer = [token.token_id for token in sequence.tokens]
         decoder, sequence = self._begin(
@@ -169,7 +168,7 @@ class Bench:
         stats, num_before = sequence.stats, len(sequence.tokens)
         before = stats.draft_seconds, stats.verify_seconds, stats.accept_seconds
         started = perf_counter()
-        step(decoder.target, decoder.drafter, [sequence])
+        decoder.step([sequence])
         total = perf_counter() - started
         after = stats.draft_seconds, stats.verify_seconds, stats.accept_seconds
         propose, verify, accept = (end - start for start, end in zip(before, after, strict=True))

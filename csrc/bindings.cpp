@@ -56,4 +56,5 @@ NB_MODULE(_native, module) {
   oneglance::bind_matmul(module);
   oneglance::bind_layer(module);
   oneglance::bind_rows(module);
+  oneglance::bind_suffix(module);
 }

@@ -10,5 +10,6 @@ namespace nb = nanobind;
 void bind_matmul(nb::module_& module);
 void bind_layer(nb::module_& module);
 void bind_rows(nb::module_& module);
+void bind_suffix(nb::module_& module);
 
 }  // namespace oneglance

@@ -220,3 +220,61 @@ class Rows:
     def sum(self, x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> float: ...
 
     def log(self, x: float) -> float: ...
+
+class DraftLimits:
+    """How much a suffix tree may draft."""
+
+    def __init__(self, max_tokens: int, max_nodes: int = -1, factor: float = 1.0, offset: float = 0.0, min_prob: float = 0.1, ends: Sequence[int] = []) -> None: ...
+
+class SuffixDraft:
+    """What a suffix tree says will come next."""
+
+    @property
+    def tokens(self) -> list[int]: ...
+
+    @property
+    def parents(self) -> list[int]: ...
+
+    @property
+    def probs(self) -> list[float]: ...
+
+    @property
+    def score(self) -> float: ...
+
+    @property
+    def match_length(self) -> int: ...
+
+class SuffixTree:
+    """A counted suffix tree over sequences of token ids."""
+
+    def __init__(self, max_depth: int = 64) -> None: ...
+
+    @property
+    def max_depth(self) -> int: ...
+
+    @property
+    def num_tokens(self) -> int: ...
+
+    @property
+    def num_nodes(self) -> int: ...
+
+    @property
+    def num_bytes(self) -> int: ...
+
+    def start(self) -> int:
+        """Begins a sequence; returns its number."""
+
+    def append(self, sequence: int, tokens: Sequence[int]) -> None:
+        """Adds tokens at the end of a sequence."""
+
+    def remove(self, sequence: int) -> None:
+        """Takes a sequence out again; cheapest in the order in which they began."""
+
+    def count(self, tokens: Sequence[int]) -> int:
+        """How often these tokens occurred, one after another."""
+
+    def draft_after(self, sequence: int, limits: DraftLimits) -> SuffixDraft:
+        """What may come after a sequence."""
+
+    def draft_of(self, text: Sequence[int], limits: DraftLimits) -> SuffixDraft:
+        """What may come after a text that is not in the tree."""

@@ -8,17 +8,19 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from oneglance.checkpoints import load_checkpoint
 from oneglance.checkpoints.base import Checkpoint, Tokenizer
-from oneglance.checkpoints.catalog import resolve
 from oneglance.completion import Completion, Piece
 from oneglance.config import EngineConfig, SamplingParams
-from oneglance.control.length import DraftLengthSpec, check_tree_nodes, make_draft_length
+from oneglance.control.length import (
+    DraftLengthSpec,
+    check_tree_nodes,
+    make_draft_length,
+)
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
-from oneglance.drafters.base import Drafter, DraftHints
-from oneglance.drafters.factory import DrafterSetup, make_drafter
+from oneglance.drafters.base import DraftHints
 from oneglance.drafters.spec import with_prediction
+from oneglance.drafting import DrafterSet, read_model
 from oneglance.engine.base import Engine
 from oneglance.engine.factory import make_engine
 from oneglance.engine.prefix import PrefixStore
@@ -61,11 +63,9 @@ class LLM:
         self._k = k
         self._tree_nodes = tree_nodes
         self._engine_config = engine_config
-        self._progress = progress
         self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
-        self._drafters: dict[str, Drafter[Any]] = {}
-        self._draft_engines: dict[str, Engine] = {}
-        self._drafter(drafter)
+        self._drafters = DrafterSet(checkpoint, engine, engine_config, progress)
+        self._drafters.get(drafter)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -226,10 +226,17 @@ class LLM:
         return template.encode(self.tokenizer, prompt)
 
     def close(self) -> None:
-        """Forgets the drafters, with them the draft models' weights, and the kept prefixes."""
-        self._drafters.clear()
-        self._draft_engines.clear()
-        self._prefixes.clear()
+        """Forgets the drafters, with them the draft models' weights, and the kept prefixes.
+
+        What a drafter keeps in a file is saved first.
+
+        Raises:
+            ParameterError: such a file cannot be written; the rest is done all the same.
+        """
+        try:
+            self._drafters.close()
+        finally:
+            self._prefixes.clear()
 
     def __enter__(self) -> LLM:
         return self
@@ -267,37 +274,17 @@ class LLM:
     ) -> Decoder:
         tokenizer = self.tokenizer
         spec = self.drafter_name if drafter is None else drafter
+        spec = with_prediction(spec) if has_prediction else spec
         return Decoder(
             target=self.engine,
             vocabulary=Vocabulary(tokenizer.vocab_size, tokenizer.eos_ids, tokenizer.token_bytes),
-            drafter=self._drafter(with_prediction(spec) if has_prediction else spec),
+            drafter=self._drafters.get(spec),
+            control=self._drafters.control(spec),
             k=self._k if k is None else k,
             tree_nodes=self._tree_nodes if tree_nodes is None else tree_nodes,
             engine_config=self._engine_config,
             prefixes=self._prefixes,
         )
-
-    def _drafter(self, spec: str) -> Drafter[Any]:
-        """The drafter of that name; made at its first use, then kept."""
-        if spec not in self._drafters:
-            setup = DrafterSetup(
-                target=self.checkpoint,
-                target_engine=self.engine,
-                load_checkpoint=lambda model: _read(model, self._progress),
-                make_engine=self._draft_engine,
-                engine_config=self._engine_config,
-                progress=self._progress,
-            )
-            self._drafters[spec] = make_drafter(spec, setup)
-        return self._drafters[spec]
-
-    def _draft_engine(self, checkpoint: Checkpoint) -> Engine:
-        """The engine of a draft model; drafters that use the same model share its weights."""
-        if checkpoint.name not in self._draft_engines:
-            self._draft_engines[checkpoint.name] = _make_engine(
-                checkpoint, self._engine_config, self._progress
-            )
-        return self._draft_engines[checkpoint.name]
 
 
 def load(
@@ -324,19 +311,9 @@ def load(
     """
     make_draft_length(k)
     check_tree_nodes(tree_nodes)
-    checkpoint = _read(model, progress)
-    engine = _make_engine(checkpoint, engine_config, progress)
+    checkpoint = read_model(model, progress)
+    engine = make_engine(checkpoint.config, checkpoint.weights, engine_config, progress)
     return LLM(checkpoint, engine, drafter, k, engine_config, progress, tree_nodes)
-
-
-def _read(model: str, progress: ProgressCallback | None) -> Checkpoint:
-    return load_checkpoint(resolve(model, progress), name=model, progress=progress)
-
-
-def _make_engine(
-    checkpoint: Checkpoint, engine_config: EngineConfig, progress: ProgressCallback | None
-) -> Engine:
-    return make_engine(checkpoint.config, checkpoint.weights, engine_config, progress)
 
 
 def _sampling_params(params: SamplingParams | None, sampling: dict[str, Any]) -> SamplingParams:

@@ -13,16 +13,16 @@ never exactness. Its own engine, if it has one, is not looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 
 from oneglance.config import ModelConfig, SamplingParams
+from oneglance.control.length import Control
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import Vocabulary
-from oneglance.decode.step import step
 from oneglance.drafters.base import DraftContext, Drafter, DraftHints, DraftRequest
 from oneglance.drafters.none import NoDrafter
 from oneglance.engine.base import Batch, Engine, PassOutput, SequenceId
@@ -288,13 +288,15 @@ def answer_law(
     """
 
     def run(noise: Noise) -> tuple[int, ...]:
-        sequence = decoder.begin(prompt, params, noise, hints)
+        # Every run starts from the same knowledge and no clock, so that it can be repeated.
+        fresh = replace(decoder, control=Control.without_a_clock())
+        sequence = fresh.begin(prompt, params, noise, hints)
         try:
             while sequence.ending is None:
-                step(decoder.target, decoder.drafter, [sequence])
+                fresh.step([sequence])
             return tuple(token.token_id for token in sequence.tokens)
         finally:
-            decoder.end(sequence)
+            fresh.end(sequence)
 
     return enumerate_outcomes(run)
 

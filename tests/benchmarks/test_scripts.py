@@ -100,3 +100,14 @@ def test_errors_are_one_sentence(arguments: tuple[object, ...], complaint: str) 
     assert done.returncode != 0
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_suffix_tree_is_measured_on_every_text(tmp_path: Path) -> None:
+    report_path = tmp_path / "suffix.json"
+    done = run_script("suffix_tree", "--sizes", 1, 300, "--drafts", 20, "--json", report_path)
+    assert done.returncode == 0, done.stderr
+    samples = json.loads(report_path.read_text())["samples"]
+    assert len(samples) == 6
+    for name, figures in samples.items():
+        assert set(figures) == set(samples["random ids, 1"])
+        assert 0 < figures["nodes_per_token"] <= 2, name

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from oneglance.config import SamplingParams
-from oneglance.control.length import AdaptiveLength
-from oneglance.decode import loop as loop_module
 from oneglance.decode import sequence as sequence_module
 from oneglance.decode import step as step_module
 from oneglance.decode.loop import Decoder
@@ -125,12 +123,11 @@ def test_law_with_end_of_text_stop_string_and_minimum(kind: Kind) -> None:
     assert endings >= {(2, True), (4, True), (4, False), (0, False)}, "some endings never happen"
 
 
-def test_adaptive_length_keeps_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_measured_length_keeps_the_law() -> None:
     """K that depends on how earlier drafts fared must not tell anything about this one."""
     target = ScriptedEngine(random_script(V, seed=7), V)
     params = SamplingParams(max_tokens=4, temperature=1.0)
     plain = answer_law(Decoder(target, vocabulary(), NoDrafter()), PROMPT, params)
-    monkeypatch.setattr(loop_module, "make_draft_length", lambda _: AdaptiveLength(start=1))
     law = answer_law(Decoder(target, vocabulary(), draft_model(), k="auto"), PROMPT, params)
     assert total_variation(plain, law) < 1e-12
 

@@ -11,6 +11,7 @@ import pytest
 from tests.engine.random_models import random_model
 
 from oneglance.config import EngineConfig, SamplingParams
+from oneglance.control.length import Control
 from oneglance.decode import step as step_module
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
@@ -272,13 +273,15 @@ def test_the_drafter_is_told_what_the_target_knows() -> None:
 
 def test_each_request_has_its_own_draft_length() -> None:
     """A request whose drafts fail does not shorten those of its neighbour."""
-    decoder = Decoder(ScriptedEngine(SCRIPT, V), VOCABULARY, NoDrafter(), k="auto")
+    control = Control.without_a_clock(row_share=0.4)
+    target = ScriptedEngine(SCRIPT, V)
+    decoder = Decoder(target, VOCABULARY, NoDrafter(), k="auto", control=control)
     first, second = (decoder.begin((0,), SamplingParams(max_tokens=50)) for _ in range(2))
-    first.draft_length.update(5, 0)
-    assert (first.draft_request().num_draft_tokens, second.draft_request().num_draft_tokens) == (
-        4,
-        5,
-    )
+    for _ in range(3):
+        first.draft_length.update(5, 0)
+        second.draft_length.update(5, 5)
+    assert first.draft_request().num_draft_tokens == 0
+    assert second.draft_request().num_draft_tokens > 4
 
 
 class Greedy(Drafter[None]):
@@ -289,7 +292,7 @@ class Greedy(Drafter[None]):
     def start(self, context: DraftContext) -> None: ...
 
     def propose(self, requests: Sequence[DraftRequest[None]]) -> list[Proposal]:
-        return [Proposal.chain([0] * (r.num_draft_tokens + 1)) for r in requests]
+        return [Proposal.chain([0] * (r.max_depth + 1)) for r in requests]
 
     def observe(self, session: None, tokens: Sequence[int]) -> None: ...
 

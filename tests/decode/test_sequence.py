@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from oneglance.config import SamplingParams
-from oneglance.control.length import AdaptiveLength, FixedLength
+from oneglance.control.length import FixedLength
 from oneglance.decode.sequence import DecodingSequence, Delivery, Vocabulary
 from oneglance.sampling.noise import SequentialNoise
 from oneglance.sampling.softmax import softmax
@@ -144,16 +144,22 @@ def test_end_of_text_is_ordinary_for_the_law_and_for_the_end_on_request(ignore_e
 
 
 def test_the_length_policy_hears_of_each_pass_and_is_cut_near_the_limit() -> None:
+    heard: list[tuple[int, int, int | None]] = []
+
+    class Attentive(FixedLength):
+        def update(self, num_drafted: int, num_accepted: int, num_nodes: int | None = None) -> None:
+            heard.append((num_drafted, num_accepted, num_nodes))
+
     sequence = begin(max_new_tokens=12)
-    sequence.draft_length = AdaptiveLength()
-    assert sequence.draft_request().num_draft_tokens == 5
+    sequence.draft_length = Attentive(8)
+    request = sequence.draft_request()
+    assert (request.num_draft_tokens, request.max_depth) == (8, 11)
     deliver(sequence, chain(1, 1, 1, 1, 1), [0, 1, 2, 3, 4], 1)
-    assert sequence.draft_request().num_draft_tokens == 5, (
-        "seven, but only six more can be delivered"
-    )
-    deliver(sequence, chain(1, 1), [], 1)
-    assert sequence.draft_request().num_draft_tokens == 4
-    assert sequence.draft_length.next() == 6
+    request = sequence.draft_request()
+    assert (request.num_draft_tokens, request.max_depth) == (5, 5), "six more can be delivered"
+    fork = Proposal(tokens=np.array([1, 2, 1]), parents=np.array([ROOT, ROOT, 0]))
+    deliver(sequence, fork, [], 1)
+    assert heard == [(5, 5, None), (2, 0, 3)]
 
 
 def test_processors_are_asked_up_to_the_end_only() -> None:

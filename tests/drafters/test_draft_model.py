@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 
 from oneglance.config import EngineConfig, SamplingParams
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import Vocabulary
-from oneglance.drafters.base import DraftContext, DraftRequest
+from oneglance.drafters.base import DraftRequest
 from oneglance.drafters.choice import NUM_COMPARED
-from oneglance.drafters.draft_model import DraftModelDrafter, DraftModelSession
+from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.none import NoDrafter
-from oneglance.engine.base import Batch, PassOutput
 from oneglance.errors import ParameterError
 from oneglance.sampling.history import TokenHistory
-from oneglance.sampling.noise import KeyedNoise, Noise, SeededNoise, SequentialNoise
+from oneglance.sampling.noise import SeededNoise, SequentialNoise
 from oneglance.sampling.softmax import softmax
 from oneglance.sampling.warp import warp
 from oneglance.testing import ScriptedEngine, random_script
+from tests.drafters.scripted_drafts import PROMPT, Recorder, V, begin, propose
 
-V = 5
-PROMPT = (3, 1, 4, 1)
 TARGET = random_script(V, seed=1)
-
-
-class Recorder(ScriptedEngine):
-    """Notes what each pass was asked to evaluate, behind how many rows."""
-
-    def __init__(self, seed: int = 2, context_length: int = 64) -> None:
-        super().__init__(random_script(V, seed), V, context_length)
-        self.calls: list[list[tuple[int, list[int]]]] = []
-        self.requests: list[tuple[int | None, int | None]] = []
-
-    def forward(self, batch: Batch) -> PassOutput:
-        self.requests.append((batch.num_top, batch.top_vocab_size))
-        self.calls.append(
-            [
-                (self.length(tree.sequence) + tree.num_kept, tree.tokens[tree.num_kept :].tolist())
-                for tree in batch.trees
-            ]
-        )
-        return super().forward(batch)
 
 
 def new_drafter(
@@ -57,20 +33,6 @@ def new_drafter(
     return DraftModelDrafter(
         engine, vocab_size, engine_config=engine_config, min_confidence=min_confidence
     )
-
-
-def begin(
-    drafter: DraftModelDrafter,
-    params: SamplingParams = SamplingParams(),  # noqa: B008
-    noise: Noise | KeyedNoise | None = None,
-    prompt: Sequence[int] = PROMPT,
-    eos_ids: frozenset[int] = frozenset(),
-) -> DraftModelSession:
-    return drafter.start(DraftContext(tuple(prompt), params, noise or SequentialNoise(0), eos_ids))
-
-
-def propose(drafter: DraftModelDrafter, session: DraftModelSession, count: int) -> Any:
-    return drafter.propose([DraftRequest(session, count)])[0]
 
 
 def test_greedy_drafts_are_point_masses() -> None:

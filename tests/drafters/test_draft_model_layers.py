@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.engine.random_models import random_model
 
 from oneglance.config import EngineConfig, SamplingParams
 from oneglance.drafters.base import DraftContext, DraftRequest
@@ -15,6 +14,7 @@ from oneglance.engine.base import PassLayers
 from oneglance.engine.reference import ReferenceEngine
 from oneglance.sampling.noise import SequentialNoise
 from oneglance.types import Proposal
+from tests.engine.random_models import random_model
 
 SHAPE = {"num_layers": 4}
 PROMPT = (5, 17, 3, 88, 41)

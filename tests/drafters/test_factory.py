@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tiny_models import TinyShape, vocabulary, write_tiny_gguf
 
 from oneglance.checkpoints import load_checkpoint
 from oneglance.checkpoints.base import Checkpoint
 from oneglance.config import EngineConfig, SamplingParams
+from oneglance.control.length import Control
+from oneglance.control.part import PartLength
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
 from oneglance.drafters.factory import DrafterSetup, make_drafter
 from oneglance.drafters.ngram import NgramDrafter
@@ -19,6 +20,7 @@ from oneglance.drafters.none import NoDrafter
 from oneglance.engine.reference import ReferenceEngine
 from oneglance.errors import OneglanceError, ParameterError, UnsupportedError
 from oneglance.sampling.noise import SequentialNoise
+from tests.tiny_models import TinyShape, vocabulary, write_tiny_gguf
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +51,8 @@ def setup(
         load_checkpoint=lambda name: load_checkpoint(folder / name, name=name),
         make_engine=make_engine,
         engine_config=engine_config,
+        local_drafts=lambda _: [],
+        make_length=lambda _: PartLength(Control()),
     )
 
 
@@ -69,11 +73,20 @@ def test_names_without_argument(folder: Path) -> None:
     ("spec", "message"),
     [
         ("", "Unknown drafter ''"),
-        ("eagle", "choose one of: draft, ngram, none"),
+        ("eagle", "choose one of: cascade, draft, ngram, none"),
         ("ngram:3", "ngram takes no argument; leave out '3'"),
         ("none:x", "none takes no argument"),
         ("draft", "write draft:MODEL"),
         ("draft:", "write draft:MODEL"),
+        ("cascade", "write cascade:INNER,draft:MODEL"),
+        ("cascade:ngram", "write cascade:INNER,draft:MODEL"),
+        ("cascade:ngram,draft:", "write cascade:INNER,draft:MODEL"),
+        ("cascade:,draft:tiny.gguf", "write cascade:INNER,draft:MODEL"),
+        ("cascade:ngram,tiny.gguf", "write cascade:INNER,draft:MODEL"),
+        ("cascade:none,draft:tiny.gguf", "The drafter none cannot draft for a draft model"),
+        ("cascade:self:skip,draft:tiny.gguf", "The drafter self cannot draft for a draft model"),
+        ("cascade:ngram+none,draft:tiny.gguf", "The drafter none cannot draft for a draft model"),
+        ("cascade:nothing,draft:tiny.gguf", "Unknown drafter 'nothing'"),
     ],
 )
 def test_what_cannot_be_made_is_refused(folder: Path, spec: str, message: str) -> None:
@@ -97,6 +110,26 @@ def test_laws_have_the_width_of_the_vocabulary(folder: Path, pair: tuple[str, st
     )
     assert len(proposal) == 4
     assert {law.shape for law in proposal.draft_probs} == {(len(vocabulary()),)}
+
+
+def test_a_cascade_of_three(folder: Path) -> None:
+    write_tiny_gguf(folder / "b,c.gguf", seed=1)
+    spec = "cascade:ngram,draft:tiny.gguf,draft:b,c.gguf"
+    drafter = make_drafter(spec, setup(folder))
+    assert drafter.name == spec
+    alone = draft(make_drafter("draft:b,c.gguf", setup(folder)), SamplingParams())
+    proposal = draft(drafter, SamplingParams())
+    assert proposal.drafter == spec
+    assert proposal.tokens.tolist() == alone.tokens.tolist()
+    assert len(proposal) > 0
+
+
+@pytest.mark.parametrize(
+    "spec", ["cascade:ngram,draft:swapped.gguf", "cascade:ngram,draft:tiny.gguf,draft:swapped.gguf"]
+)
+def test_a_cascade_of_another_vocabulary_is_refused(folder: Path, spec: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"'swapped.gguf' cannot draft for 'tiny'"):
+        make_drafter(spec, setup(folder))
 
 
 def test_another_vocabulary_is_refused_before_an_engine_is_made(folder: Path) -> None:

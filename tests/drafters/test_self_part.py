@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.passes import append, opened, random_tokens
-from tests.engine.random_models import random_model
 
 from oneglance.config import EngineConfig, SamplingParams
 from oneglance.decode.loop import Decoder
@@ -24,6 +22,8 @@ from oneglance.engine.native import is_available
 from oneglance.sampling.noise import SequentialNoise
 from oneglance.testing import check_drafter_on
 from oneglance.types import Proposal
+from tests.engine.passes import append, opened, random_tokens
+from tests.engine.random_models import random_model
 
 SHAPE = {"hidden_size": 64, "head_dim": 16, "intermediate_size": 96, "num_layers": 5}
 V = 97

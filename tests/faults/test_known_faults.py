@@ -18,6 +18,8 @@ from tests.tiny_models import vocabulary as tiny_words
 
 from oneglance.checkpoints import load_checkpoint
 from oneglance.config import EngineConfig, SamplingParams
+from oneglance.control.length import Control
+from oneglance.control.part import PartLength
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
@@ -539,6 +541,8 @@ def test_21_another_vocabulary_is_refused_and_other_padding_is_not(tmp_path: Pat
         load_checkpoint=lambda name: load_checkpoint(Path(name)),
         make_engine=lambda checkpoint: ReferenceEngine(checkpoint.config, checkpoint.weights),
         engine_config=EngineConfig(),
+        local_drafts=lambda _: [],
+        make_length=lambda _: PartLength(Control()),
     )
     for same in (small, wider):
         assert make_drafter(f"draft:{same}", setup).name.startswith("draft:")

@@ -8,14 +8,21 @@ sampled answers without a seed is enumerated on scripted models, in the tests of
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.partial_models import without_layers
 
 from oneglance import LLM, Completion, SamplingParams, load
+from oneglance.drafters.base import Drafter
+from oneglance.drafters.cascade import CascadeDrafter
+from oneglance.drafters.draft_model import DraftModelDrafter
+from oneglance.drafters.ngram import NgramDrafter
+from oneglance.engine.base import Engine
+from oneglance.engine.factory import make_engine
 
 PROMPTS = [
     json.loads(line)["prompt"]
@@ -37,13 +44,42 @@ class Case:
     Attributes:
         spec: as after `--drafter`.
         arguments: of `LLM.batch`, such as a prediction.
+        make: makes the drafter where no name does; `spec` is what to call it then.
     """
 
     spec: str
     arguments: tuple[tuple[str, Any], ...] = ()
+    make: Callable[[LLM], Drafter[Any]] | None = None
 
 
-CASES = [Case("ngram")]
+def part_of(llm: LLM, *dropped: int) -> tuple[Engine, int]:
+    """A draft model, the target without some of its layers, and the size of the vocabulary."""
+    part = without_layers(llm.checkpoint, set(dropped))
+    return make_engine(part.config, part.weights), llm.tokenizer.vocab_size
+
+
+def draft_model(llm: LLM) -> Drafter[Any]:
+    return DraftModelDrafter(*part_of(llm, 10, 18))
+
+
+def cascade_of_ngram(llm: LLM) -> Drafter[Any]:
+    return CascadeDrafter(NgramDrafter(), *part_of(llm, 10, 18))
+
+
+def cascade_of_models(llm: LLM) -> Drafter[Any]:
+    smallest = DraftModelDrafter(*part_of(llm, 6, 10, 14, 18))
+    return CascadeDrafter(smallest, *part_of(llm, 10, 18))
+
+
+CASES = [
+    Case("ngram"),
+    Case("suffix"),
+    Case("suffix:global"),
+    Case("suffix+ngram"),
+    Case("draft", make=draft_model),
+    Case("cascade:ngram,draft", make=cascade_of_ngram),
+    Case("cascade:draft,draft", make=cascade_of_models),
+]
 
 Answer = list[tuple[int, float]]
 
@@ -76,6 +112,8 @@ def test_the_answers_are_those_of_plain_decoding(
     request_name: str,
     tree_nodes: int | None,
 ) -> None:
+    if case.make is not None and case.spec not in llm._drafters:
+        llm._drafters[case.spec] = case.make(llm)
     arguments = dict(case.arguments) | {"drafter": case.spec, "k": 4, "tree_nodes": tree_nodes}
     params = REQUESTS[request_name]
     together = llm.batch(PROMPTS, params=params, **arguments)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from tests.partial_models import without_layers
 
 from oneglance.checkpoints import Checkpoint, load_checkpoint
 from oneglance.checkpoints.catalog import resolve
@@ -106,18 +107,6 @@ def make_stage(
     for name, request in requests.items():
         stage.plain[name] = answers(stage.run(NoDrafter(), request))
     return stage
-
-
-def without_layers(checkpoint: Checkpoint, dropped: set[int]) -> Checkpoint:
-    """A draft model of the same vocabulary: the target with some layers left out."""
-    layers = tuple(
-        layer for index, layer in enumerate(checkpoint.weights.layers) if index not in dropped
-    )
-    return replace(
-        checkpoint,
-        config=replace(checkpoint.config, num_layers=len(layers)),
-        weights=replace(checkpoint.weights, layers=layers),
-    )
 
 
 @pytest.fixture(scope="module", params=["reference", "native"])

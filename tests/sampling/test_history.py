@@ -48,3 +48,17 @@ def test_empty_history() -> None:
 def test_negative_ids_are_a_bug_of_the_caller() -> None:
     with pytest.raises(AssertionError, match="negative"):
         TokenHistory([], [-1])
+
+
+def test_output_can_be_taken_back() -> None:
+    history = TokenHistory([5], [7, 7, 8])
+    history.truncate(3)
+    history.truncate(1)
+    assert history.output == (7,)
+    assert counts(history.output_counts()) == {7: 1}
+    assert sorted(history.seen_ids()) == [5, 7]
+    history.truncate(0)
+    assert counts(history.output_counts()) == {}
+    for num_output in (-1, 1):
+        with pytest.raises(AssertionError, match="shorter"):
+            history.truncate(num_output)

@@ -40,6 +40,7 @@ __all__ = [
     "default_catalog",
     "info",
     "list_models",
+    "local_drafts",
     "pull",
     "resolve",
     "verify",
@@ -149,6 +150,16 @@ class Catalog:
         """Where each known model stands; hashes nothing."""
         return [model_status(entry, self._cache) for entry in self.entries.values()]
 
+    def local_drafts(self, name: str) -> list[str]:
+        """Models on this machine that draft well for a model of the catalog, best first.
+
+        None for what is not in the catalog: nothing is known of it.
+        """
+        if name not in self.entries:
+            return []
+        drafts = [self.entries[draft] for draft in self.entries[name].drafts]
+        return [entry.name for entry in drafts if locate(entry, self._cache) is not None]
+
     def verify(self, name: str, progress: ProgressCallback = no_progress) -> Path:
         """Reads the whole file again and compares its hash.
 
@@ -237,6 +248,11 @@ def pull(name: str, progress: ProgressCallback | None = None, accept_license: bo
 def list_models() -> list[ModelStatus]:
     """Where each known model stands; see `Catalog.list_models`."""
     return default_catalog().list_models()
+
+
+def local_drafts(name: str) -> list[str]:
+    """Models on this machine that draft well for another; see `Catalog.local_drafts`."""
+    return default_catalog().local_drafts(name)
 
 
 def verify(name: str, progress: ProgressCallback | None = None) -> Path:

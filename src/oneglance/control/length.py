@@ -3,23 +3,65 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 
+import numpy as np
+
+from oneglance.control.acceptance import Acceptance
+from oneglance.control.cost import DraftCosts, KnownCosts, KnownDraftCosts, PassCosts
 from oneglance.errors import ParameterError
+from oneglance.types import Float64Array
 
 DraftLengthSpec = int | str
 """A number of draft tokens per pass, or "auto"."""
+
+MAX_LENGTH = 32
+"""Most tokens that "auto" drafts in a row."""
+
+_LENGTHS = np.arange(MAX_LENGTH + 1)
+
+
+@dataclass(frozen=True)
+class Control:
+    """What is learned over many requests of one drafter: costs and acceptance.
+
+    Attributes:
+        pass_costs: of the target's passes; all drafters of a target may share it.
+        draft_costs: of the drafter.
+        acceptance: of the drafter.
+    """
+
+    pass_costs: PassCosts = field(default_factory=PassCosts)
+    draft_costs: DraftCosts = field(default_factory=DraftCosts)
+    acceptance: Acceptance = field(default_factory=Acceptance)
+
+    @classmethod
+    def without_a_clock(cls, row_share: float = 0.1, draft_share: float = 0.0) -> Control:
+        """One whose decisions depend on acceptance alone, so that a run can be repeated.
+
+        Args:
+            row_share: what each row of a pass after the first costs, in passes of one row.
+            draft_share: what each draft token costs, in the same unit.
+        """
+        return cls(KnownCosts(row_share), KnownDraftCosts(draft_share))
 
 
 class DraftLength(ABC):
     """Chooses K for one request, pass by pass."""
 
     @abstractmethod
-    def next(self) -> int:
-        """Most tokens to draft for the next pass."""
+    def next(self, num_sequences: int = 1) -> int:
+        """Most tokens to draft for the next pass, in which so many sequences take part."""
 
     @abstractmethod
-    def update(self, num_drafted: int, num_accepted: int) -> None:
-        """Learns how the last pass went."""
+    def update(self, num_drafted: int, num_accepted: int, num_nodes: int | None = None) -> None:
+        """Learns how the last pass went.
+
+        Args:
+            num_drafted: length of the longest path that was drafted.
+            num_accepted: how many tokens were kept.
+            num_nodes: draft tokens on all branches together; None: it was a chain.
+        """
 
 
 class FixedLength(DraftLength):
@@ -29,47 +71,76 @@ class FixedLength(DraftLength):
         """`num_draft_tokens` is K, at least 1."""
         self._num_draft_tokens = num_draft_tokens
 
-    def next(self) -> int:
+    def next(self, num_sequences: int = 1) -> int:  # noqa: ARG002 (the same in any company)
         """Returns K."""
         return self._num_draft_tokens
 
-    def update(self, num_drafted: int, num_accepted: int) -> None:
+    def update(self, num_drafted: int, num_accepted: int, num_nodes: int | None = None) -> None:
         """Nothing to learn."""
 
 
-class AdaptiveLength(DraftLength):
-    """Two more after a draft that was accepted whole, one less after any other.
+class MeasuredLength(DraftLength):
+    """The K that promises most tokens a second, 0 where drafting loses.
 
-    The heuristic schedule of assisted generation in Transformers, bounded on both
-    sides. A pass with an empty draft changes nothing.
+    Expected tokens of a pass, 1 + Σ_k Π_{d≤k} rate(d), over its expected seconds, those of
+    drafting included (Leviathan et al., arXiv:2211.17192, theorem 3.8, with measured costs).
+    While drafting loses it is tried again now and then, ever more seldom.
     """
 
-    def __init__(self, start: int = 5, lowest: int = 1, highest: int = 16) -> None:
-        """`start` is the first K; it stays between `lowest` and `highest`."""
-        self._length = start
-        self._lowest = lowest
-        self._highest = highest
+    _FIRST_WAIT = 8
+    _LONGEST_WAIT = 64
 
-    def next(self) -> int:
-        """Returns the present K."""
-        return self._length
+    def __init__(self, control: Control) -> None:
+        """Shares what `control` has learned and adds to it."""
+        self._control = control
+        self._acceptance = Acceptance(control.acceptance)
+        self._nodes_per_token = 1.0
+        self._num_waited = 0
+        self._wait = self._FIRST_WAIT
 
-    def update(self, num_drafted: int, num_accepted: int) -> None:
-        """Moves K by the outcome of one pass."""
-        if num_drafted == 0:
-            return
-        change = 2 if num_accepted == num_drafted else -1
-        self._length = min(max(self._length + change, self._lowest), self._highest)
+    def next(self, num_sequences: int = 1) -> int:
+        """The best K; a short draft where none seems to pay but it is time to try."""
+        if not self._control.pass_costs.is_known:
+            return 0  # the first pass of all tells what one row costs
+        speeds = self.speeds(num_sequences)
+        best = int(np.argmax(speeds))
+        if best > 0:
+            self._num_waited, self._wait = 0, self._FIRST_WAIT
+            return best
+        self._num_waited += 1
+        if self._num_waited < self._wait:
+            return 0
+        self._num_waited, self._wait = 0, min(2 * self._wait, self._LONGEST_WAIT)
+        return 1
+
+    def speeds(self, num_sequences: int = 1) -> Float64Array:
+        """[MAX_LENGTH + 1] tokens a second of each sequence that are expected of each K."""
+        tokens = 1.0 + self._acceptance.expected(MAX_LENGTH)
+        nodes = np.rint(_LENGTHS * self._nodes_per_token).astype(np.int64)
+        passes = self._control.pass_costs.seconds(num_sequences * (1 + nodes))
+        drafts = _LENGTHS * (num_sequences * self._control.draft_costs.seconds_per_token)
+        speeds: Float64Array = tokens / (passes + drafts)
+        return speeds
+
+    def update(self, num_drafted: int, num_accepted: int, num_nodes: int | None = None) -> None:
+        """Learns how the last pass went; an empty draft changes nothing."""
+        self._acceptance.update(num_drafted, num_accepted)
+        if num_drafted > 0 and num_nodes is not None:
+            self._nodes_per_token += 0.2 * (num_nodes / num_drafted - self._nodes_per_token)
 
 
-def make_draft_length(spec: DraftLengthSpec) -> DraftLength:
+def make_draft_length(spec: DraftLengthSpec, control: Control | None = None) -> DraftLength:
     """A fresh policy for one request.
+
+    Args:
+        spec: K, or "auto".
+        control: what "auto" starts from; None: from nothing.
 
     Raises:
         ParameterError: `spec` is neither "auto" nor a whole number of at least 1.
     """
     if spec == "auto":
-        return AdaptiveLength()
+        return MeasuredLength(Control() if control is None else control)
     if isinstance(spec, int) and not isinstance(spec, bool) and spec >= 1:
         return FixedLength(spec)
     raise ParameterError(

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
 from oneglance.config import EngineConfig, SamplingParams
-from oneglance.control.length import DraftLengthSpec, check_tree_nodes, make_draft_length
+from oneglance.control.length import (
+    MAX_LENGTH,
+    Control,
+    DraftLength,
+    DraftLengthSpec,
+    FixedLength,
+    check_tree_nodes,
+    make_draft_length,
+)
 from oneglance.decode.sequence import DecodingSequence, Delivery, Vocabulary
 from oneglance.decode.step import step
 from oneglance.drafters.base import DraftContext, Drafter, DraftHints
@@ -33,6 +41,7 @@ class Decoder:
             branch draft a chain.
         engine_config: `prefill_chunk` is read.
         prefixes: where the target's cache of ended answers is kept; None: nowhere.
+        control: what was learned about this target and this drafter.
     """
 
     target: Engine
@@ -42,6 +51,7 @@ class Decoder:
     tree_nodes: int | None = None
     engine_config: EngineConfig = EngineConfig()
     prefixes: PrefixStore | None = None
+    control: Control = field(default_factory=Control)
 
     def check(
         self, prompt: Sequence[int], params: SamplingParams, hints: DraftHints = DraftHints()
@@ -103,7 +113,7 @@ class Decoder:
                 noise=noise_for(params) if noise is None else noise,
                 vocabulary=self.vocabulary,
                 max_new_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
-                draft_length=make_draft_length(self.k),
+                draft_length=self._draft_length(),
                 num_tree_nodes=self.tree_nodes,
             )
             started = perf_counter()
@@ -124,6 +134,10 @@ class Decoder:
             self.target.close(handle)
             raise
         return sequence
+
+    def step(self, sequences: Sequence[DecodingSequence]) -> list[Delivery]:
+        """One pass over these sequences; see `decode/step.py`."""
+        return step(self.target, self.drafter, sequences, self.control)
 
     def run(
         self,
@@ -153,7 +167,7 @@ class Decoder:
                 open_sequences[index] = self.begin(prompt, request, hints=told[index])
             while open_sequences:
                 indices = list(open_sequences)
-                deliveries = step(self.target, self.drafter, list(open_sequences.values()))
+                deliveries = self.step(list(open_sequences.values()))
                 for index, delivery in zip(indices, deliveries, strict=True):
                     sequence = open_sequences[index]
                     if delivery.ending is not None:
@@ -177,3 +191,8 @@ class Decoder:
                 self.target.close(sequence.handle)
             else:
                 self.prefixes.keep(sequence.handle, sequence.history.tokens())
+
+    def _draft_length(self) -> DraftLength:
+        if self.k == "auto" and self.drafter.chooses_length:
+            return FixedLength(MAX_LENGTH)
+        return make_draft_length(self.k, self.control)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
+from oneglance.control.length import Control
 from oneglance.decode.sequence import DecodingSequence, Delivery
 from oneglance.drafters.base import Drafter, DraftRequest
 from oneglance.engine.base import Batch, Engine
@@ -14,7 +15,10 @@ from oneglance.verify.select import accept
 
 
 def step(
-    target: Engine, drafter: Drafter[Any], sequences: Sequence[DecodingSequence]
+    target: Engine,
+    drafter: Drafter[Any],
+    sequences: Sequence[DecodingSequence],
+    control: Control,
 ) -> list[Delivery]:
     """One pass of the target over all sequences; each gains 1 to K + 1 tokens.
 
@@ -25,6 +29,7 @@ def step(
         target: the model whose law the answers follow.
         drafter: guesses; it changes how soon tokens come, never which.
         sequences: answers in progress; each has one decided token that is not in the cache yet.
+        control: told what the pass cost.
 
     Returns:
         What each sequence delivered, in order.
@@ -32,7 +37,7 @@ def step(
     times = [perf_counter()]
 
     # 1. Propose: the drafter guesses what comes next, a chain or a tree of tokens.
-    requests = [s.draft_request() for s in sequences]
+    requests = [s.draft_request(len(sequences)) for s in sequences]
     proposals = drafter.propose(requests)
     for request, proposal in zip(requests, proposals, strict=True):
         _check_size(request, proposal)
@@ -58,6 +63,7 @@ def step(
     times.append(perf_counter())
 
     _share_time(sequences, times)
+    _note_costs(control, sequences, proposals, times)
     return deliveries
 
 
@@ -75,3 +81,19 @@ def _share_time(sequences: Sequence[DecodingSequence], times: list[float]) -> No
         s.stats.draft_seconds += (drafted - start) / len(sequences)
         s.stats.verify_seconds += (verified - drafted) / len(sequences)
         s.stats.accept_seconds += (accepted - verified) / len(sequences)
+
+
+def _note_costs(
+    control: Control,
+    sequences: Sequence[DecodingSequence],
+    proposals: Sequence[Proposal],
+    times: list[float],
+) -> None:
+    """Tells what drafts and passes cost here; what is not drafted by choice says nothing."""
+    start, drafted, _, accepted = times
+    num_rows = sum(len(proposal) + 1 for proposal in proposals)
+    control.pass_costs.note(num_rows, accepted - drafted)
+    # A request's first draft may feed the prompt to a draft model, which is no price of drafting.
+    if all(s.stats.passes > 1 for s in sequences):
+        num_tokens = sum(proposal.max_depth for proposal in proposals)
+        control.draft_costs.note(num_tokens, drafted - start)

@@ -86,9 +86,18 @@ class DraftRequest(Generic[Session]):
 
 
 class Drafter(ABC, Generic[Session]):
-    """Guesses the next tokens of sequences. `Session` is its per-request state."""
+    """Guesses the next tokens of sequences. `Session` is its per-request state.
+
+    Attributes:
+        name: shown with its tokens.
+        chooses_length: it judges by itself how much to draft; where the length is left open it is
+            asked for the most there can be.
+        uses_prediction: it can make use of a prediction of the answer.
+    """
 
     name: str
+    chooses_length: bool = False
+    uses_prediction: bool = False
 
     def check(self, hints: DraftHints) -> None:
         """Refuses a request that this drafter cannot serve, before any work starts.
@@ -96,7 +105,7 @@ class Drafter(ABC, Generic[Session]):
         Raises:
             ParameterError: a hint that the drafter needs is missing, or one it ignores is given.
         """
-        if hints.prediction:
+        if hints.prediction and not self.uses_prediction:
             raise ParameterError(
                 f"The drafter {self.name} makes no use of a prediction; choose the drafter "
                 "predicted, or leave the prediction out."
@@ -134,6 +143,12 @@ class Drafter(ABC, Generic[Session]):
     @abstractmethod
     def close(self, session: Session) -> None:
         """Ends a request and frees what its session holds."""
+
+    def shutdown(self) -> None:
+        """Ends the drafter's own life, when all its sessions are closed; called once.
+
+        For drafters that keep something beyond it. One that is made of others passes it on.
+        """
 
 
 class RewindingDrafter(Drafter[Session]):

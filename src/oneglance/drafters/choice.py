@@ -15,7 +15,7 @@ import numpy as np
 
 from oneglance.drafters.base import DraftContext
 from oneglance.engine.base import TopTokens
-from oneglance.errors import DeadEndError
+from oneglance.errors import DeadEndError, ParameterError
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.log_law import LogLaw
 from oneglance.sampling.noise import KeyedNoise, Noise
@@ -26,6 +26,11 @@ from oneglance.types import Float32Array, Float64Array
 NUM_COMPARED = 8
 """A token's share is taken among this many best ones: nearly all of what a law holds where it
 decides anything, at a fraction of the cost of the sum over the vocabulary."""
+
+
+MIN_CONFIDENCE = 0.4
+"""Where a draft stops unless told otherwise: about where one more pass of a draft model of a fifth
+of the target's cost stops paying."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,18 @@ def best_siblings(top: TopTokens, row: int, count: int) -> list[Choice] | None:
     return _best(top.ids[row].tolist(), logits, count)
 
 
+def check_min_confidence(min_confidence: float) -> None:
+    """Refuses what is no probability.
+
+    Raises:
+        ParameterError: it is not 0 to 1.
+    """
+    if not 0 <= min_confidence <= 1:
+        raise ParameterError(
+            f"min_confidence = {min_confidence!r} cannot be used; it must be 0 (off) to 1."
+        )
+
+
 def takes_argmax(context: DraftContext, history: TokenHistory, path: Sequence[int]) -> bool:
     """Whether the next token is the argmax of the model's own logits."""
     params = context.params
@@ -114,11 +131,17 @@ def takes_argmax(context: DraftContext, history: TokenHistory, path: Sequence[in
 
 
 def fit(logits: Float32Array, vocab_size: int) -> Float32Array:
-    """Cuts a row to the target's vocabulary, or pads it with tokens that are never drawn."""
-    if len(logits) >= vocab_size:
-        return logits[:vocab_size]
-    padding = np.full(vocab_size - len(logits), -np.inf, dtype=np.float32)
-    return np.concatenate([logits, padding])
+    """Cuts rows [..., width] to the target's vocabulary, or pads them with what is never drawn."""
+    *shape, width = logits.shape
+    if width >= vocab_size:
+        return logits[..., :vocab_size]
+    padding = np.full((*shape, vocab_size - width), -np.inf, dtype=np.float32)
+    return np.concatenate([logits, padding], axis=-1)
+
+
+def drawn_confidence(share: float) -> float:
+    """How likely a token that was drawn from a law is to be accepted, given its share of it."""
+    return (1.0 + share) / 2
 
 
 def _best(ids: Sequence[int], scores: Float64Array, count: int) -> list[Choice]:
@@ -170,7 +193,7 @@ def _confidences(shares: Sequence[float]) -> list[float]:
     confidences: list[float] = []
     left, mass = 1.0, 1.0
     for share in shares:
-        chance = (1.0 + min(1.0, share / mass)) / 2 if mass > 0 else 1.0
+        chance = drawn_confidence(min(1.0, share / mass)) if mass > 0 else 1.0
         confidences.append(left * chance)
         left -= confidences[-1]
         mass -= share

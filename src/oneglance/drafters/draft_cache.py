@@ -97,7 +97,7 @@ class OwnCache(DraftCache):
 
     def catch_up(self, tokens: Sequence[int]) -> list[int]:
         """Feeds what is missing, all but as much as the draft's first pass may take along."""
-        self._in_flight = ((), ())
+        self.settle(tokens)  # what was drafted last may have come to nothing
         pending = list(tokens[len(self._cached) :])
         num_fed = max(0, len(pending) - self._prefill_chunk)
         prefill(self._engine, self.sequence, pending[:num_fed], self._prefill_chunk, self._layers)

@@ -15,9 +15,11 @@ import numpy as np
 from oneglance.config import EngineConfig
 from oneglance.drafters.base import DraftContext, DraftRequest, RewindingDrafter
 from oneglance.drafters.choice import (
+    MIN_CONFIDENCE,
     NUM_COMPARED,
     Choice,
     best_siblings,
+    check_min_confidence,
     fit,
     siblings,
     takes_argmax,
@@ -33,14 +35,9 @@ from oneglance.drafters.draft_tree import (
 )
 from oneglance.engine.base import Batch, Engine, PassLayers, TopTokens, TreeRows
 from oneglance.engine.prefix import PrefixStore
-from oneglance.errors import ParameterError
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise
 from oneglance.types import ROOT, Float32Array, Proposal
-
-MIN_CONFIDENCE = 0.4
-"""Where a draft stops unless told otherwise: about where one more pass of a draft model of a fifth
-of the target's cost stops paying."""
 
 
 @dataclass
@@ -143,10 +140,7 @@ class DraftModelDrafter(RewindingDrafter[DraftModelSession]):
         Raises:
             ParameterError: `min_confidence` is not 0 to 1.
         """
-        if not 0 <= min_confidence <= 1:
-            raise ParameterError(
-                f"min_confidence = {min_confidence!r} cannot be used; it must be 0 (off) to 1."
-            )
+        check_min_confidence(min_confidence)
         self.name = name
         self._engine = engine
         self._vocab_size = vocab_size

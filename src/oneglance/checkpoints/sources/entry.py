@@ -110,6 +110,7 @@ class ModelEntry:
         sources: in order of preference.
         needs_acceptance: the user has to accept the licence before the file is fetched.
         unsupported_reason: why the engines cannot run it; None if they can.
+        drafts: names of models of the catalog that draft for it, the best one first.
     """
 
     name: str
@@ -122,6 +123,7 @@ class ModelEntry:
     sources: tuple[Source, ...]
     needs_acceptance: bool = False
     unsupported_reason: str | None = None
+    drafts: tuple[str, ...] = ()
 
     @property
     def is_supported(self) -> bool:

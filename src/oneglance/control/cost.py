@@ -1,0 +1,140 @@
+"""What a pass of the target and a draft cost on this machine, learned from the passes themselves.
+
+Verifying K tokens is nearly free while a pass is bound by memory bandwidth and dear once it is
+bound by arithmetic; where that turns depends on the machine, the model and what else runs there.
+So it is measured, pass by pass.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import numpy as np
+
+from oneglance.types import Float64Array, IntArray
+
+_LEVEL_WEIGHT = 0.2
+"""How far one pass moves the estimate of how fast the machine is at present."""
+_SHAPE_WEIGHT = 0.1
+"""How far one pass moves the estimate of what its number of rows costs, at least."""
+_OUTLIER = 4.0
+"""A pass that takes more than so many times what was expected was interrupted by others."""
+_MANY_ROWS = 1 << 20
+"""More rows than any pass has; where the line that leads beyond the sizes that were seen ends."""
+
+
+class PassCosts:
+    """Seconds of a target pass by its number of rows.
+
+    The product of two moving averages: a level, which follows a longer context or a machine that
+    others use too and moves fast, and a shape (what so many rows cost in units of one row), which
+    belongs to model and machine and moves slowly. So passes of different sizes that were timed at
+    different moments can be compared.
+    """
+
+    def __init__(self, row_share: float = 0.1) -> None:
+        """Starts knowing nothing.
+
+        Args:
+            row_share: what each row after the first costs in units of a pass of one row, as long
+                as nothing has been measured.
+        """
+        self._row_share = row_share
+        self._level: float | None = None
+        self._rows: list[int] = []
+        self._ratios: list[float] = []
+        self._counts: list[int] = []
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a pass has been timed."""
+        return self._level is not None
+
+    def note(self, num_rows: int, seconds: float) -> None:
+        """Learns from one pass: `num_rows` of all sequences together, at least 1."""
+        ratio = float(self._ratios_of(np.array([num_rows]))[0])
+        if self._level is None:
+            self._level = seconds / ratio
+        surprise = seconds / (self._level * ratio)
+        surprise = min(max(surprise, 1 / _OUTLIER), _OUTLIER)
+        self._level *= surprise**_LEVEL_WEIGHT
+        index = bisect_left(self._rows, num_rows)
+        if index == len(self._rows) or self._rows[index] != num_rows:
+            self._rows.insert(index, num_rows)
+            self._ratios.insert(index, ratio)
+            self._counts.insert(index, 1)
+        self._counts[index] += 1
+        self._ratios[index] *= surprise ** max(_SHAPE_WEIGHT, 1 / self._counts[index])
+
+    def seconds(self, num_rows: IntArray) -> Float64Array:
+        """Expected seconds of passes; in units of one row before any was timed.
+
+        Args:
+            num_rows: [n] numbers of rows, each at least 1.
+        """
+        return (1.0 if self._level is None else self._level) * self._ratios_of(num_rows)
+
+    def _ratios_of(self, num_rows: IntArray) -> Float64Array:
+        """Costs in units of one row.
+
+        Between sizes that were seen they are interpolated, beyond them they grow as guessed.
+        """
+        rows, ratios = list(self._rows), list(self._ratios)
+        if not rows:
+            rows, ratios = [1], [1.0]
+        for index, place, size in ((0, 0, 1), (-1, len(rows) + 1, _MANY_ROWS)):
+            if rows[index] != size:
+                ratios.insert(place, ratios[index] * self._guess(size) / self._guess(rows[index]))
+                rows.insert(place, size)
+        return np.interp(num_rows, rows, ratios)
+
+    def _guess(self, num_rows: int) -> float:
+        return 1.0 + self._row_share * (num_rows - 1)
+
+
+class KnownCosts(PassCosts):
+    """Costs that are given, not learned: the same in every run, for tests and for planning."""
+
+    def __init__(self, row_share: float = 0.1) -> None:
+        """`row_share` is what each row after the first costs in units of a pass of one row."""
+        super().__init__(row_share)
+        self._level = 1.0
+
+    def note(self, num_rows: int, seconds: float) -> None:
+        """Learns nothing."""
+
+
+class DraftCosts:
+    """Seconds of drafting per token of depth, a moving average."""
+
+    def __init__(self) -> None:
+        """Starts knowing nothing: drafts are free until one is timed."""
+        self._seconds = 0.0
+        self._tokens = 0.0
+
+    @property
+    def seconds_per_token(self) -> float:
+        """Expected seconds for one more token on a path."""
+        return self._seconds / self._tokens if self._tokens else 0.0
+
+    def note(self, num_tokens: int, seconds: float) -> None:
+        """Learns from one draft; what nothing came of counts too.
+
+        Args:
+            num_tokens: lengths of the drafted paths, of all sequences together.
+            seconds: how long the call took.
+        """
+        self._seconds = 0.95 * self._seconds + seconds
+        self._tokens = 0.95 * self._tokens + num_tokens
+
+
+class KnownDraftCosts(DraftCosts):
+    """A cost that is given, not learned."""
+
+    def __init__(self, seconds_per_token: float = 0.0) -> None:
+        """`seconds_per_token` is in the unit of the pass costs that go with it."""
+        super().__init__()
+        self._seconds, self._tokens = seconds_per_token, 1.0
+
+    def note(self, num_tokens: int, seconds: float) -> None:
+        """Learns nothing."""

@@ -1,0 +1,98 @@
+"""The drafters of a loaded target: made when first asked for, and what is learned of them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from oneglance.checkpoints import load_checkpoint
+from oneglance.checkpoints.base import Checkpoint
+from oneglance.checkpoints.catalog import local_drafts, resolve
+from oneglance.config import EngineConfig
+from oneglance.control.cost import PassCosts
+from oneglance.control.length import Control
+from oneglance.control.part import PartLength
+from oneglance.drafters.base import Drafter
+from oneglance.drafters.factory import DrafterSetup, make_drafter
+from oneglance.engine.base import Engine
+from oneglance.engine.factory import make_engine
+from oneglance.types import ProgressCallback
+
+
+class DrafterSet:
+    """Drafters by name. Those that use the same model share its weights."""
+
+    def __init__(
+        self,
+        target: Checkpoint,
+        target_engine: Engine,
+        engine_config: EngineConfig,
+        progress: ProgressCallback | None = None,
+    ) -> None:
+        """Makes nothing yet.
+
+        Args:
+            target: the model to draft for.
+            target_engine: what it runs on.
+            engine_config: how the engines of draft models are sized.
+            progress: told about long work.
+        """
+        self._setup = DrafterSetup(
+            target=target,
+            target_engine=target_engine,
+            load_checkpoint=lambda model: read_model(model, progress),
+            make_engine=self._engine_of,
+            engine_config=engine_config,
+            local_drafts=local_drafts,
+            make_length=lambda part: PartLength(self.control(part)),
+            progress=progress,
+        )
+        self._pass_costs = PassCosts()
+        self._drafters: dict[str, Drafter[Any]] = {}
+        self._engines: dict[str, Engine] = {}
+        self._controls: dict[str, Control] = {}
+
+    def get(self, spec: str) -> Drafter[Any]:
+        """The drafter of that name; made at its first use, then kept.
+
+        Raises:
+            OneglanceError: it cannot be made; the message says why.
+        """
+        if spec not in self._drafters:
+            self._drafters[spec] = make_drafter(spec, self._setup)
+        return self._drafters[spec]
+
+    def control(self, spec: str) -> Control:
+        """What was learned of a drafter; passes of the target cost the same with all of them."""
+        return self._controls.setdefault(spec, Control(pass_costs=self._pass_costs))
+
+    def close(self) -> None:
+        """Ends the drafters and forgets them, with them the draft models' weights.
+
+        Raises:
+            ParameterError: one could not save what it keeps; the others are ended all the same.
+        """
+        with ExitStack() as endings:
+            endings.callback(self._engines.clear)
+            for drafter in self._drafters.values():
+                endings.callback(drafter.shutdown)
+            self._drafters.clear()
+
+    def _engine_of(self, checkpoint: Checkpoint) -> Engine:
+        if checkpoint.name not in self._engines:
+            self._engines[checkpoint.name] = make_engine(
+                checkpoint.config,
+                checkpoint.weights,
+                self._setup.engine_config,
+                self._setup.progress,
+            )
+        return self._engines[checkpoint.name]
+
+
+def read_model(model: str, progress: ProgressCallback | None = None) -> Checkpoint:
+    """A model by name or path, fetched if need be.
+
+    Raises:
+        OneglanceError: it is unknown, cannot be fetched or cannot be read.
+    """
+    return load_checkpoint(resolve(model, progress), name=model, progress=progress)
