@@ -38,7 +38,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=PARTS.values(), ids=PARTS)
+@pytest.fixture(params=list(PARTS.values()), ids=list(PARTS))
 def layers(request: pytest.FixtureRequest) -> PassLayers:
     value = request.param
     assert isinstance(value, PassLayers)

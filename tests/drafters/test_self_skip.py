@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from tests.engine.passes import append, random_tokens
-from tests.engine.random_models import random_model
 
 from oneglance.config import EngineConfig, SamplingParams
 from oneglance.decode.loop import Decoder
@@ -19,6 +17,8 @@ from oneglance.drafters.self_skip import TIME_SHARE, WINDOW, SearchingDrafter
 from oneglance.engine.base import Batch, Engine, PassLayers, PassOutput, TreeRows
 from oneglance.engine.reference import ReferenceEngine
 from oneglance.sampling.noise import SequentialNoise
+from tests.engine.passes import append, random_tokens
+from tests.engine.random_models import random_model
 
 NUM_LAYERS = 4
 PROMPTS = [random_tokens(seed, 4) for seed in range(5)]
