@@ -132,7 +132,7 @@ def test_a_model_too_small_to_search_in(tokenizer_of: Checkpoint) -> None:
 
 
 def test_a_low_bit_copy_says_nearly_the_same(tokenizer_of: Checkpoint) -> None:
-    target = itself(tokenizer_of)
+    target = itself(tokenizer_of, num_layers=2)
     drafter = make_self_drafter("lowbit", target)
     assert isinstance(drafter, DraftModelDrafter)
     exact = DraftModelDrafter(target.engine, target.vocab_size)
@@ -141,7 +141,7 @@ def test_a_low_bit_copy_says_nearly_the_same(tokenizer_of: Checkpoint) -> None:
         == first_draft(exact, target, (seed, 6, 7)).tokens[0]
         for seed in range(40)
     ]
-    assert 0.5 < np.mean(agreed) < 1.0, "it must differ somewhere, to be a copy in fewer bits"
+    assert 0.4 < np.mean(agreed) < 1.0, "it must differ somewhere, to be a copy in fewer bits"
 
 
 @pytest.mark.parametrize("kind", ["F32", "BF16", "Q8_0"])
