@@ -6,8 +6,8 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo figures bench-engine decode-overhead perplexity native stub test test-slow sanitize check lint \
-        types imports coverage format lock clean
+.PHONY: help demo figures bench-engine bench-drafters decode-overhead perplexity native stub test \
+        test-slow sanitize check lint types imports coverage format lock clean
 
 NATIVE_SOURCES := CMakeLists.txt $(wildcard csrc/*.cpp csrc/*.h csrc/kernels/*.h)
 
@@ -30,6 +30,13 @@ bench-engine: $(VENV)/.native ## measure passes of MODEL for docs/performance.md
 	@$(BIN)/python -m benchmarks.engine --model $(MODEL) \
 	  --json docs/measurements/engine-$(MODEL).json $(ARGS)
 	@$(BIN)/python -m tests.docs.performance
+
+# ARGS names the prompts of every STAGE but edits: ARGS="--prompts FILE".
+STAGE ?= default
+bench-drafters: $(VENV)/.native ## measure the drafters of a STAGE for docs/drafters.md; goes on where it was
+	@$(BIN)/python -m benchmarks.drafters --stage $(STAGE) \
+	  --json docs/measurements/drafters-$(STAGE).json $(ARGS)
+	@$(BIN)/python -m tests.docs.drafters
 
 decode-overhead: $(VENV)/.native ## measure what a pass costs outside the forward
 	@$(BIN)/python -m benchmarks.decode_overhead --model smollm2-135m \

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
-import urllib.error
-import urllib.request
-from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
+from benchmarks.http_json import NoAnswerError, post_json
 from oneglance.errors import ParameterError
 
 TIMEOUT_SECONDS = 600.0
@@ -73,25 +70,12 @@ class Server:
         return tokens
 
     def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        request = urllib.request.Request(
-            self.url + path,
-            data=json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
-                answer = json.load(response)
-        except urllib.error.HTTPError as error:
+            return post_json(self.url + path, body, TIMEOUT_SECONDS)
+        except NoAnswerError as error:
             if error.code in NO_SUCH_PATH:
                 raise _NoSuchPathError from None
-            raise self._refusal(str(error)) from None
-        except (OSError, HTTPException) as error:
-            raise self._refusal(str(error) or type(error).__name__) from None
-        except ValueError:
-            raise self._refusal("its answer is no JSON") from None
-        if not isinstance(answer, dict):
-            raise self._refusal("its answer is no JSON object")
-        return answer
+            raise self._refusal(error.reason) from None
 
     def _refusal(self, reason: str) -> ParameterError:
         return ParameterError(

@@ -69,7 +69,7 @@ def measure(tokens: list[int], num_drafts: int, num_nodes: int) -> dict[str, flo
         "nodes_per_token": tree.num_nodes / len(tokens),
         "bytes_per_token": tree.num_bytes / len(tokens),
     }
-    num_drafts = min(num_drafts, len(tokens) // 2)
+    num_drafts = min(num_drafts, (len(tokens) + 1) // 2)
     split = len(tokens) - num_drafts
     for shape, max_nodes in (("chain", -1), ("tree", num_nodes)):
         limits = _native.DraftLimits(max_tokens=16, max_nodes=max_nodes)

@@ -5,7 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from oneglance.decode.sequence import DecodingSequence
+from oneglance.drafters.spec import split_spec
 from oneglance.types import EngineInfo, FinishReason, PassTrace, SpeculationStats, Token
+
+
+@dataclass(frozen=True)
+class PredictionUsage:
+    """Tokens of a prediction that the target verified, counted over all passes.
+
+    Attributes:
+        accepted: tokens of the answer that were drafted from the prediction.
+        rejected: tokens that were drafted from it and did not become part of the answer there; a
+            token of the prediction counts as often as it was drafted.
+    """
+
+    accepted: int
+    rejected: int
+
+    def to_dict(self) -> dict[str, object]:
+        """OpenAI's `completion_tokens_details`."""
+        return {
+            "accepted_prediction_tokens": self.accepted,
+            "rejected_prediction_tokens": self.rejected,
+        }
+
+
+def _is_predicted(drafter: str | None) -> bool:
+    """Whether a drafter is, or has among its parts, the one that reads a prediction."""
+    return drafter is not None and any(part.name == "predicted" for part in split_spec(drafter))
 
 
 @dataclass(frozen=True)
@@ -58,6 +85,29 @@ class Completion:
         """Ids of the delivered tokens."""
         return tuple(token.token_id for token in self.tokens)
 
+    @property
+    def prediction_usage(self) -> PredictionUsage | None:
+        """What became of the prediction; None if there was none.
+
+        A draft that several drafters made together counts as a whole.
+        """
+        if not _is_predicted(self.drafter):
+            return None
+        drafted = sum(len(each.draft_tokens) for each in self.trace if _is_predicted(each.drafter))
+        accepted = sum(_is_predicted(each.drafter) for each in self.tokens)
+        return PredictionUsage(accepted, drafted - accepted)
+
+    def _usage(self) -> dict[str, object]:
+        usage: dict[str, object] = {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": len(self.tokens),
+            "total_tokens": self.prompt_tokens + len(self.tokens),
+        }
+        prediction = self.prediction_usage
+        if prediction is not None:
+            usage["completion_tokens_details"] = prediction.to_dict()
+        return usage
+
     def to_dict(self) -> dict[str, object]:
         """The object that `oneglance generate --json` prints."""
         stats = self.stats
@@ -67,11 +117,7 @@ class Completion:
             "finish_reason": self.finish_reason,
             "stop_reason": self.stop_reason,
             "seed": self.seed,
-            "usage": {
-                "prompt_tokens": self.prompt_tokens,
-                "completion_tokens": len(self.tokens),
-                "total_tokens": self.prompt_tokens + len(self.tokens),
-            },
+            "usage": self._usage(),
             "engine": self.engine.to_dict(),
             "speculation": {
                 "drafter": self.drafter,

@@ -52,19 +52,21 @@ class DrafterSet:
         self._engines: dict[str, Engine] = {}
         self._controls: dict[str, Control] = {}
 
-    def get(self, spec: str) -> Drafter[Any]:
-        """The drafter of that name; made at its first use, then kept.
+    def get(self, spec: str | Drafter[Any]) -> Drafter[Any]:
+        """The drafter of that name, made at its first use and then kept; or the user's own.
 
         Raises:
             OneglanceError: it cannot be made; the message says why.
         """
+        if isinstance(spec, Drafter):
+            return spec
         if spec not in self._drafters:
             self._drafters[spec] = make_drafter(spec, self._setup)
         return self._drafters[spec]
 
-    def control(self, spec: str) -> Control:
+    def control(self, name: str) -> Control:
         """What was learned of a drafter; passes of the target cost the same with all of them."""
-        return self._controls.setdefault(spec, Control(pass_costs=self._pass_costs))
+        return self._controls.setdefault(name, Control(pass_costs=self._pass_costs))
 
     def close(self) -> None:
         """Ends the drafters and forgets them, with them the draft models' weights.

@@ -18,7 +18,7 @@ from oneglance.control.length import (
 )
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
-from oneglance.drafters.base import DraftHints
+from oneglance.drafters.base import Drafter, DraftHints
 from oneglance.drafters.spec import with_prediction
 from oneglance.drafting import DrafterSet, read_model
 from oneglance.engine.base import Engine
@@ -44,7 +44,7 @@ class LLM:
         self,
         checkpoint: Checkpoint,
         engine: Engine,
-        drafter: str = DEFAULT_DRAFTER,
+        drafter: str | Drafter[Any] = DEFAULT_DRAFTER,
         k: DraftLengthSpec = "auto",
         engine_config: EngineConfig = EngineConfig(),
         progress: ProgressCallback | None = None,
@@ -59,7 +59,7 @@ class LLM:
         check_tree_nodes(tree_nodes)
         self.checkpoint = checkpoint
         self.engine = engine
-        self.drafter_name = drafter
+        self._drafter = drafter
         self._k = k
         self._tree_nodes = tree_nodes
         self._engine_config = engine_config
@@ -72,13 +72,18 @@ class LLM:
         """The target's vocabulary."""
         return self.checkpoint.tokenizer
 
+    @property
+    def drafter_name(self) -> str:
+        """Name of the drafter that requests get unless they name another."""
+        return self._drafters.get(self._drafter).name
+
     def generate(
         self,
         prompt: Prompt,
         *,
         raw: bool = False,
         params: SamplingParams | None = None,
-        drafter: str | None = None,
+        drafter: str | Drafter[Any] | None = None,
         k: DraftLengthSpec | None = None,
         tree_nodes: int | None = None,
         prediction: str | None = None,
@@ -92,7 +97,8 @@ class LLM:
                 conversation.
             raw: continue the text as it is, without the chat template.
             params: how to sample and when to stop.
-            drafter: another drafter than the loaded one, for this call; "none" is plain decoding.
+            drafter: another drafter than the loaded one, for this call; "none" is plain decoding,
+                a `Drafter` is your own.
             k: draft tokens on a path, or "auto".
             tree_nodes: draft tokens per pass on all branches together, for drafters that can
                 branch; None: as the model was loaded.
@@ -122,7 +128,7 @@ class LLM:
         *,
         raw: bool = False,
         params: SamplingParams | None = None,
-        drafter: str | None = None,
+        drafter: str | Drafter[Any] | None = None,
         k: DraftLengthSpec | None = None,
         tree_nodes: int | None = None,
         prediction: str | None = None,
@@ -147,7 +153,7 @@ class LLM:
         *,
         raw: bool = False,
         params: SamplingParams | Sequence[SamplingParams] | None = None,
-        drafter: str | None = None,
+        drafter: str | Drafter[Any] | None = None,
         k: DraftLengthSpec | None = None,
         tree_nodes: int | None = None,
         prediction: str | Sequence[str] | None = None,
@@ -267,19 +273,21 @@ class LLM:
 
     def _decoder(
         self,
-        drafter: str | None,
+        drafter: str | Drafter[Any] | None,
         k: DraftLengthSpec | None,
         tree_nodes: int | None,
         has_prediction: bool,
     ) -> Decoder:
         tokenizer = self.tokenizer
-        spec = self.drafter_name if drafter is None else drafter
-        spec = with_prediction(spec) if has_prediction else spec
+        chosen = self._drafter if drafter is None else drafter
+        if has_prediction and isinstance(chosen, str):
+            chosen = with_prediction(chosen)
+        made = self._drafters.get(chosen)
         return Decoder(
             target=self.engine,
             vocabulary=Vocabulary(tokenizer.vocab_size, tokenizer.eos_ids, tokenizer.token_bytes),
-            drafter=self._drafters.get(spec),
-            control=self._drafters.control(spec),
+            drafter=made,
+            control=self._drafters.control(made.name),
             k=self._k if k is None else k,
             tree_nodes=self._tree_nodes if tree_nodes is None else tree_nodes,
             engine_config=self._engine_config,
@@ -289,7 +297,7 @@ class LLM:
 
 def load(
     model: str = DEFAULT_MODEL,
-    drafter: str = DEFAULT_DRAFTER,
+    drafter: str | Drafter[Any] = DEFAULT_DRAFTER,
     k: DraftLengthSpec = "auto",
     engine_config: EngineConfig = EngineConfig(),
     progress: ProgressCallback | None = None,
@@ -300,7 +308,8 @@ def load(
     Args:
         model: a name of the catalog, a path (GGUF file or Hugging Face folder), or a repository
             of the Hugging Face hub.
-        drafter: "none", "ngram" or "draft:MODEL".
+        drafter: its name, such as "none", "ngram" or "draft:MODEL" (see docs/drafters.md), or a
+            `Drafter` of your own.
         k: draft tokens on a path, or "auto".
         engine_config: which engine, and sizes of its pages, cache and prompt chunks.
         progress: told about long work.

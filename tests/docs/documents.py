@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -33,3 +34,16 @@ def between(text: str, name: str) -> str:
 
 def markers(name: str) -> tuple[str, str]:
     return f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+
+
+def write_blocks(path: Path, blocks: Mapping[str, str]) -> None:
+    """Puts generated blocks between their markers, and says whether that changed anything."""
+    old = text = read(path)
+    for name, content in blocks.items():
+        between(text, name)  # complains where the block is missing
+        begin, end = markers(name)
+        before, after = text[: text.index(begin)], text[text.index(end) + len(end) :]
+        text = f"{before}{begin}\n{content}\n{end}{after}"
+    path.write_text(text, encoding="utf-8")
+    state = "is as measured" if text == old else "has new figures"
+    print(f"{path.relative_to(ROOT).as_posix()} {state}.")

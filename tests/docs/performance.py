@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.grids import Grid, all_grids, busy_warning
-from tests.docs.documents import ROOT, between, markers, read
+from tests.docs.documents import ROOT, read, write_blocks
 
 DOCUMENT = ROOT / "docs" / "performance.md"
 MEASUREMENTS = ROOT / "docs" / "measurements"
@@ -18,11 +18,11 @@ MEASUREMENTS = ROOT / "docs" / "measurements"
 
 def blocks() -> dict[str, str]:
     """Every generated block of the document: its name, and what belongs there."""
-    models = [_load(path) for path in sorted(MEASUREMENTS.glob("engine-*.json"))]
+    models = [load_report(path) for path in sorted(MEASUREMENTS.glob("engine-*.json"))]
     return {
         "engine": "\n\n".join(engine_section(report) for report in models),
-        "overhead": overhead_block(_load(MEASUREMENTS / "decode-overhead.json")),
-        "perplexity": perplexity_block(_load(MEASUREMENTS / "perplexity.json")),
+        "overhead": overhead_block(load_report(MEASUREMENTS / "decode-overhead.json")),
+        "perplexity": perplexity_block(load_report(MEASUREMENTS / "perplexity.json")),
     }
 
 
@@ -38,7 +38,7 @@ def engine_section(report: dict[str, Any]) -> str:
 def _engine_origin(report: dict[str, Any]) -> str:
     before, after = (f"{report[f'load_average_{when}'][0]:.1f}" for when in ("before", "after"))
     return (
-        f"{_origin(report)} Model {report['model']} ({report['quantization']}), instruction set "
+        f"{origin(report)} Model {report['model']} ({report['quantization']}), instruction set "
         f"{report['isa']}, {report['threads']} threads, {report['rounds']} rounds; load average of "
         f"the machine {before} before and {after} after."
     )
@@ -55,12 +55,12 @@ def overhead_block(report: dict[str, Any]) -> str:
             for name, case in report["cases"].items()
         ),
     )
-    origin = _origin(report)
+    words = origin(report)
     if warning := busy_warning(report):
-        origin = f"**{warning}** {origin}"
+        words = f"**{warning}** {words}"
     engine = report["engine"]
     return (
-        f"{grid.to_markdown()}\n\n{origin} Model {report['model']}, instruction set "
+        f"{grid.to_markdown()}\n\n{words} Model {report['model']}, instruction set "
         f"{engine['isa']}, {engine['threads']} threads; medians."
     )
 
@@ -77,7 +77,7 @@ def perplexity_block(report: dict[str, Any]) -> str:
         f"{first['num_tokens']} predicted tokens in {report['windows']} windows of "
         f"{report['window']}; SHA-256 of the text `{report['text_sha256']}`."
     )
-    return f"{grid.to_markdown()}\n\n{size} {_origin(report)}"
+    return f"{grid.to_markdown()}\n\n{size} {origin(report)}"
 
 
 def _perplexity_row(name: str, score: dict[str, Any]) -> tuple[str, ...]:
@@ -91,7 +91,8 @@ def _perplexity_row(name: str, score: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _origin(report: dict[str, Any]) -> str:
+def origin(report: dict[str, Any]) -> str:
+    """Command, day, machine and versions of a measurement."""
     revision = (report["git_revision"] or "not from a checkout")[:12]
     changes = " with changes" if report["git_is_modified"] else ""
     return (
@@ -101,21 +102,15 @@ def _origin(report: dict[str, Any]) -> str:
     )
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load_report(path: Path) -> dict[str, Any]:
+    """A measurement as its command wrote it."""
     report: dict[str, Any] = json.loads(read(path))
     return report
 
 
 def main() -> None:
     """Puts the tables into the document."""
-    old = text = read(DOCUMENT)
-    for name, content in blocks().items():
-        between(text, name)  # complains where the block is missing
-        begin, end = markers(name)
-        before, after = text[: text.index(begin)], text[text.index(end) + len(end) :]
-        text = f"{before}{begin}\n{content}\n{end}{after}"
-    DOCUMENT.write_text(text, encoding="utf-8")
-    print(f"docs/performance.md {'is as measured' if text == old else 'has new figures'}.")
+    write_blocks(DOCUMENT, blocks())
 
 
 if __name__ == "__main__":

@@ -69,11 +69,28 @@ def test_names_without_argument(folder: Path) -> None:
     assert type(make_drafter("ngram", setup(folder))) is NgramDrafter
 
 
+def test_lookahead_and_predicted_take_what_follows_the_colon(folder: Path) -> None:
+    wide = make_drafter("lookahead:2,3,2", setup(folder))
+    narrow = make_drafter("lookahead", setup(folder))
+    # Without any n-gram in the prompt only the window drafts: its second column, if it has one.
+    assert len(draft(wide, SamplingParams())) == 1
+    assert len(draft(narrow, SamplingParams())) == 0
+    file = folder / "prediction.txt"
+    file.write_text("the line", encoding="utf-8")
+    assert len(draft(make_drafter(f"predicted:{file}", setup(folder)), SamplingParams())) > 0
+    assert len(draft(make_drafter("predicted", setup(folder)), SamplingParams())) == 0
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
+        ("lookahead:3", "write lookahead:W,N,G"),
+        ("predicted:missing.txt", "'missing.txt' cannot be read"),
         ("", "Unknown drafter ''"),
-        ("eagle", "choose one of: cascade, draft, ngram, none"),
+        (
+            "eagle",
+            "choose one of: auto, cascade, draft, lookahead, ngram, none, predicted, self, suffix",
+        ),
         ("ngram:3", "ngram takes no argument; leave out '3'"),
         ("none:x", "none takes no argument"),
         ("draft", "write draft:MODEL"),

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneglance.drafters.merge import merge, num_matched
+from oneglance.drafters.merge import Merged, merge
+from oneglance.drafters.paths import PathTree
 from oneglance.types import ROOT, Proposal
 
 
@@ -34,7 +35,7 @@ def paths(proposal: Proposal) -> list[tuple[int, ...]]:
 @given(trees(), trees())
 @settings(deadline=None)
 def test_all_paths_once(first: Proposal, second: Proposal) -> None:
-    result = merge(first, second, max_nodes=100)
+    result = merge(Merged.only(first), second, max_nodes=100)
     assert sorted(paths(result.proposal)) == sorted({*paths(first), *paths(second)})
     common = set(paths(first)) & set(paths(second))
     assert result.shared_depth == max(map(len, common), default=0)
@@ -49,7 +50,7 @@ def test_the_first_is_kept_whole_and_the_rest_as_far_as_it_fits(
     first: Proposal, second: Proposal, room: int
 ) -> None:
     limit = len(first) + room
-    result = merge(first, second, limit)
+    result = merge(Merged.only(first), second, limit)
     assert len(result.proposal) <= limit
     assert paths(result.proposal)[: len(first)] == paths(first)
     everything = paths(result.proposal)
@@ -65,11 +66,11 @@ def test_matching_follows_the_paths(proposal: Proposal, tokens: list[int]) -> No
     expected = 0
     while expected < len(tokens) and tuple(tokens[: expected + 1]) in paths(proposal):
         expected += 1
-    assert num_matched(proposal, tokens) == expected
+    assert PathTree.of(proposal).num_matched(tokens) == expected
 
 
 def test_three_trees() -> None:
     first, second, third = Proposal.chain([1, 2]), Proposal.chain([1, 3]), Proposal.chain([4])
-    result = merge(merge(first, second, 10), third, 10)
+    result = merge(merge(Merged.only(first), second, 10), third, 10)
     assert sorted(paths(result.proposal)) == [(1,), (1, 2), (1, 3), (4,)]
     assert [places.tolist() for places in result.places] == [[0, 1], [0, 2], [3]]

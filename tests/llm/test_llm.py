@@ -203,7 +203,10 @@ def test_json_object(llm: og.LLM) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"drafter": "oracle"}, "Unknown drafter 'oracle'; choose one of: draft, ngram, none."),
+        (
+            {"drafter": "oracle"},
+            "Unknown drafter 'oracle'; choose one of: auto, cascade, draft, lookahead, ngram, none, ",
+        ),
         ({"drafter": "ngram:3"}, "takes no argument"),
         ({"drafter": "draft"}, "write draft:MODEL"),
         ({"k": 0}, "k = 0 cannot be used"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ def cascade_of_models(llm: LLM) -> Drafter[Any]:
     return CascadeDrafter(smallest, *part_of(llm, 10, 18))
 
 
+@cache  # the copy takes seconds to make
 def low_bit_copy(llm: LLM) -> Drafter[Any]:
     """Of the target's weights as floats: those that its file has are too small to copy."""
     floats = replace(llm.checkpoint, weights=with_float_weights(llm.checkpoint.weights))
@@ -94,6 +96,9 @@ CASES = [
     Case("self:lowbit", make=low_bit_copy),
     Case("self:skip:10,18"),
     Case("self:exit:28"),
+    Case("lookahead"),
+    Case("lookahead:3,3,2"),
+    Case("predicted", (("prediction", "Sure! Here is the answer. One two three four five six."),)),
 ]
 
 Answer = list[tuple[int, float]]
@@ -127,9 +132,8 @@ def test_the_answers_are_those_of_plain_decoding(
     request_name: str,
     tree_nodes: int | None,
 ) -> None:
-    if case.make is not None and case.spec not in llm._drafters:
-        llm._drafters[case.spec] = case.make(llm)
-    arguments = dict(case.arguments) | {"drafter": case.spec, "k": 4, "tree_nodes": tree_nodes}
+    drafter = case.spec if case.make is None else case.make(llm)
+    arguments = dict(case.arguments) | {"drafter": drafter, "k": 4, "tree_nodes": tree_nodes}
     params = REQUESTS[request_name]
     together = llm.batch(PROMPTS, params=params, **arguments)
     assert answers(together) == plain[request_name]

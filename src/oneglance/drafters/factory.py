@@ -14,8 +14,10 @@ from oneglance.drafters.base import Drafter
 from oneglance.drafters.cascade import CascadeDrafter
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.hybrid import HybridDrafter, PartPolicy
+from oneglance.drafters.lookahead import LookaheadDrafter, parse_shape
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
+from oneglance.drafters.predicted import PredictedDrafter, read_prediction
 from oneglance.drafters.self_factory import Itself, make_self_drafter
 from oneglance.drafters.spec import split_spec
 from oneglance.engine.base import Engine
@@ -157,6 +159,15 @@ def _self(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     return make_self_drafter(argument, target)
 
 
+def _lookahead(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    return LookaheadDrafter(setup.target.tokenizer.vocab_size, parse_shape(argument))
+
+
+def _predicted(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    tokenizer = setup.target.tokenizer
+    return PredictedDrafter(read_prediction(argument, tokenizer) if argument else ())
+
+
 DRAFTERS.register("auto", _auto)
 _without_argument("none", NoDrafter)
 _without_argument("ngram", NgramDrafter)
@@ -164,3 +175,5 @@ DRAFTERS.register("draft", _draft_model)
 DRAFTERS.register("cascade", _cascade)
 DRAFTERS.register("suffix", _suffix)
 DRAFTERS.register("self", _self)
+DRAFTERS.register("lookahead", _lookahead)
+DRAFTERS.register("predicted", _predicted)

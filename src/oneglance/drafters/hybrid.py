@@ -20,7 +20,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from oneglance.drafters.base import DraftContext, Drafter, DraftHints, DraftRequest
-from oneglance.drafters.merge import Merged, merge, num_matched
+from oneglance.drafters.merge import Merged, merge
+from oneglance.drafters.paths import PathTree
 from oneglance.errors import ParameterError
 from oneglance.types import Float32Array, IntArray, Proposal
 
@@ -235,7 +236,7 @@ def _with_branches(
     """
     best = drafts[0]
     assert best.draft is not None, "nothing is drafted"
-    tree = Merged(best.draft, session.places, 0)
+    tree = Merged.only(best.draft)
     expected = best.expected()
     reached = best.policy.speed(expected, len(best.draft), num_sequences)
     for part in drafts[1:]:
@@ -267,4 +268,4 @@ def _note_outcome(part: _Part, tokens: Sequence[int], is_used: bool) -> None:
     num_known = min(draft.max_depth, len(tokens))
     num_nodes = None if draft.is_chain else len(draft)
     said = draft.expected if is_used else None
-    part.policy.note_outcome(num_known, num_matched(draft, tokens), num_nodes, said)
+    part.policy.note_outcome(num_known, PathTree.of(draft).num_matched(tokens), num_nodes, said)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from oneglance.drafters.paths import PathTree
 from oneglance.types import ROOT, IntArray, Proposal
 
 
@@ -25,8 +25,13 @@ class Merged:
     places: tuple[IntArray, ...]
     shared_depth: int
 
+    @classmethod
+    def only(cls, proposal: Proposal) -> Merged:
+        """A single tree."""
+        return cls(proposal, (np.arange(len(proposal)),), 0)
 
-def merge(first: Merged | Proposal, second: Proposal, max_nodes: int) -> Merged:
+
+def merge(first: Merged, second: Proposal, max_nodes: int) -> Merged:
     """Adds the nodes of a tree to another.
 
     Args:
@@ -37,52 +42,22 @@ def merge(first: Merged | Proposal, second: Proposal, max_nodes: int) -> Merged:
     Returns:
         The tree of both; its `expected` is left to the caller, who knows how to add them up.
     """
-    if isinstance(first, Proposal):
-        first = Merged(first, (np.arange(len(first)),), 0)
-    base = first.proposal
-    assert base.draft_probs is None, "only point masses can be merged"
+    assert first.proposal.draft_probs is None, "only point masses can be merged"
     assert second.draft_probs is None, "only point masses can be merged"
-    tokens, parents = base.tokens.tolist(), base.parents.tolist()
-    nodes = {edge: node for node, edge in enumerate(zip(parents, tokens, strict=True))}
+    tree = PathTree.of(first.proposal, max_nodes)
     depths = second.depths().tolist()
-    places: list[int] = []
+    places: list[int | None] = []
     shared_depth = 0
     for index, (token, parent) in enumerate(
         zip(second.tokens.tolist(), second.parents.tolist(), strict=True)
     ):
-        place = ROOT if parent == ROOT else places[parent]
-        if parent != ROOT and place == ROOT:  # its parent did not fit
-            places.append(ROOT)
-        elif (place, token) in nodes:
-            places.append(nodes[place, token])
+        above = ROOT if parent == ROOT else places[parent]
+        if above is None:  # its parent did not fit
+            places.append(None)
+            continue
+        if tree.child(above, token) is not None:
             shared_depth = max(shared_depth, depths[index])
-        elif len(tokens) < max_nodes:
-            nodes[place, token] = len(tokens)
-            places.append(len(tokens))
-            tokens.append(token)
-            parents.append(place)
-        else:
-            places.append(ROOT)
-    proposal = Proposal(
-        tokens=np.asarray(tokens, dtype=np.int64),
-        parents=np.asarray(parents, dtype=np.int64),
-        drafter=f"{base.drafter}+{second.drafter}",
-    )
-    return Merged(proposal, (*first.places, np.asarray(places, dtype=np.int64)), shared_depth)
-
-
-def num_matched(proposal: Proposal, tokens: Sequence[int]) -> int:
-    """How many of these tokens, from the first on, lie on a path of the proposal."""
-    nodes = {
-        edge: node
-        for node, edge in enumerate(
-            zip(proposal.parents.tolist(), proposal.tokens.tolist(), strict=True)
-        )
-    }
-    node = ROOT
-    for count, token in enumerate(tokens):
-        child = nodes.get((node, token))
-        if child is None:
-            return count
-        node = child
-    return len(tokens)
+        places.append(tree.add([token], above))
+    proposal = tree.proposal(f"{first.proposal.drafter}+{second.drafter}")
+    own = np.array([ROOT if place is None else place for place in places], dtype=np.int64)
+    return Merged(proposal, (*first.places, own), shared_depth)

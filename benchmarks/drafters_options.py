@@ -1,0 +1,100 @@
+"""The command line of the drafters' benchmark."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.drafters_stages import STAGES
+from benchmarks.options import whole_number, writable_path
+from oneglance.errors import ParameterError
+
+
+def temperatures(text: str) -> list[float]:
+    """Numbers of at least 0, with commas between, as an argument's type.
+
+    Raises:
+        argparse.ArgumentTypeError: one is none, or comes twice.
+    """
+    try:
+        numbers = [float(word) for word in text.split(",")]
+    except ValueError:
+        numbers = []
+    is_possible = all(0 <= number < math.inf for number in numbers)
+    if not numbers or not is_possible or len(set(numbers)) < len(numbers):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no list of different numbers of at least 0, such as 0,0.8"
+        )
+    return numbers
+
+
+def parse_arguments(description: str, words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Options of the command line.
+
+    Args:
+        description: of the script; its first line is shown.
+        words: instead of those that the script was called with.
+    """
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
+    parser.add_argument("--stage", choices=STAGES, default="default", help="default %(default)s")
+    parser.add_argument("--model", help="another target: a name or a path")
+    parser.add_argument(
+        "--drafters",
+        nargs="+",
+        metavar="DRAFTER",
+        help="names as after `oneglance --drafter`, each with its settings if it has any: "
+        "suffix@nodes=16, draft:MODEL@k=6; default: those of the stage",
+    )
+    parser.add_argument("--prompts", type=Path, metavar="FILE", help="JSON lines")
+    parser.add_argument(
+        "--limit-per-category", type=whole_number, metavar="N", help="the first N prompts of each"
+    )
+    parser.add_argument(
+        "--temperatures", type=temperatures, default=[0.0], help="with commas between; default 0"
+    )
+    parser.add_argument("--unseeded", action="store_true", help="sampled answers draw their own")
+    parser.add_argument("--max-tokens", type=whole_number, help="of an answer; default: stage's")
+    parser.add_argument("--rounds", type=whole_number, default=1, help="default %(default)s")
+    parser.add_argument("--threads", type=whole_number, help="of the engine (default: all cores)")
+    parser.add_argument("--json", type=writable_path, metavar="FILE", help="write figures to FILE")
+    peer = parser.add_argument_group("llama.cpp's server, in the same groups, greedy only")
+    peer.add_argument("--llama-server", type=Path, metavar="PATH", help="the program")
+    peer.add_argument("--llama-model", type=Path, metavar="GGUF", help="the target's file")
+    peer.add_argument("--llama-draft", type=Path, metavar="GGUF", help="the draft model's file")
+    peer.add_argument(
+        "--llama-setting",
+        action="append",
+        metavar="NAME[=OPTIONS]",
+        help="one of its ways to speculate, or one that OPTIONS describe; may be repeated; "
+        "default: all that its help names",
+    )
+    return parser.parse_args(words)
+
+
+def check_arguments(options: argparse.Namespace) -> None:
+    """Refuses what does not go together, before anything is loaded.
+
+    Raises:
+        ParameterError: what is missing or has no effect.
+    """
+    if options.prompts is None and options.stage != "edits":
+        raise ParameterError(
+            f"The stage {options.stage} has no prompts of its own; name them with --prompts."
+        )
+    if options.unseeded and all(number == 0 for number in options.temperatures):
+        raise ParameterError(
+            "--unseeded changes nothing where all answers are greedy; add a temperature above 0."
+        )
+    if options.llama_server is None:
+        for name in ("llama_model", "llama_draft", "llama_setting"):
+            if getattr(options, name) is not None:
+                flag = f"--{name.replace('_', '-')}"
+                raise ParameterError(f"{flag} goes with --llama-server; name that program too.")
+    elif options.llama_model is None:
+        raise ParameterError("--llama-server needs the target's file; name it with --llama-model.")
+    elif 0 not in options.temperatures:
+        raise ParameterError(
+            "--llama-server is asked greedily only; add 0 to --temperatures, or leave it out."
+        )

@@ -1,0 +1,155 @@
+"""Runs of the drafters' benchmark, kept in a file as their groups are finished.
+
+A group that was interrupted is run again from its beginning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.drafters_plan import Group
+from benchmarks.drafters_subjects import Answer
+from oneglance.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Run:
+    """One answer of one subject, without its tokens.
+
+    Attributes:
+        prompt: its id.
+        category: of the prompt.
+        temperature: at which it was answered.
+        round: from 0 on.
+        subject: label of who answered.
+        tokens, seconds, prefill_seconds, draft_seconds, passes, drafted, accepted, depths: as in
+            `Answer`.
+    """
+
+    prompt: str
+    category: str
+    temperature: float
+    round: int
+    subject: str
+    tokens: int
+    seconds: float
+    prefill_seconds: float
+    draft_seconds: float
+    passes: int | None
+    drafted: int
+    accepted: int
+    depths: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, group: Group, subject: str, answer: Answer) -> Run:
+        """What is kept of an answer."""
+        numbers = asdict(answer)
+        del numbers["token_ids"]
+        prompt = group.prompt
+        return cls(prompt.id, prompt.category, group.temperature, group.round, subject, **numbers)
+
+    @property
+    def decode_seconds(self) -> float:
+        """Without the target's reading of the prompt."""
+        return self.seconds - self.prefill_seconds
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second of decoding."""
+        return self.tokens / self.decode_seconds
+
+    @property
+    def speed_with_prompt(self) -> float:
+        """Tokens per second, the reading of the prompt included."""
+        return self.tokens / self.seconds
+
+
+@dataclass
+class WorkFile:
+    """Finished groups, a line for each, behind a line that says how they were measured.
+
+    Attributes:
+        path: where they are kept; None: in memory.
+        settings: how they are measured; groups of other settings are not mixed with them.
+        groups: the runs of each group, by subject; several if it was run with other subjects too.
+        load_averages: of the machine, each time the benchmark was begun or taken up again.
+    """
+
+    path: Path | None
+    settings: Mapping[str, Any]
+    groups: dict[tuple[str, float, int], list[dict[str, Run]]] = field(default_factory=dict)
+    load_averages: list[float] = field(default_factory=list)
+
+    def open(self, load_average: float) -> None:
+        """Reads what an earlier process did, or begins the file.
+
+        Args:
+            load_average: of the machine now.
+
+        Raises:
+            ParameterError: it was begun with other settings.
+        """
+        lines = [] if self.path is None else _whole_lines(self.path)
+        for line in lines:
+            self._read(line)
+        if not lines:
+            self._write({"settings": self.settings})
+        self.load_averages.append(load_average)
+        self._write({"load_average": load_average})
+
+    def find(self, group: Group, labels: Iterable[str]) -> dict[str, Run] | None:
+        """The runs of these subjects if they were measured together, else None."""
+        for runs in self.groups.get(group.key, []):
+            if set(labels) <= set(runs):
+                return {label: runs[label] for label in labels}
+        return None
+
+    def add(self, runs: Sequence[Run]) -> None:
+        """Keeps a group that is finished."""
+        self._keep(runs)
+        self._write({"runs": [asdict(run) for run in runs]})
+
+    def _read(self, line: Mapping[str, Any]) -> None:
+        if "runs" in line:
+            self._keep([_with_tuples(Run(**run)) for run in line["runs"]])
+        elif "load_average" in line:
+            self.load_averages.append(line["load_average"])
+        else:
+            self._compare(line["settings"])
+
+    def _compare(self, begun: Mapping[str, Any]) -> None:
+        assert self.path is not None, "only a file has been begun by another process"
+        for name, value in json.loads(json.dumps(self.settings)).items():
+            if begun.get(name) != value:
+                raise ParameterError(
+                    f"{self.path.name} was begun with {name} = {begun.get(name)!r}, not "
+                    f"{value!r}; remove it, or write to another --json."
+                )
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+    def _keep(self, runs: Sequence[Run]) -> None:
+        first = runs[0]
+        key = first.prompt, first.temperature, first.round
+        self.groups.setdefault(key, []).append({run.subject: run for run in runs})
+
+
+def _whole_lines(path: Path) -> list[dict[str, Any]]:
+    """The file's objects; a last line that a kill cut short is removed from it."""
+    content = path.read_bytes() if path.exists() else b""
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        path.write_bytes(whole)
+    return [json.loads(line) for line in whole.decode("utf-8").splitlines()]
+
+
+def _with_tuples(run: Run) -> Run:
+    depths = tuple((int(drafted), int(accepted)) for drafted, accepted in run.depths)
+    return Run(**{**asdict(run), "depths": depths})
