@@ -13,6 +13,7 @@ from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import Vocabulary
 from oneglance.drafters.base import DraftContext, DraftRequest
 from oneglance.drafters.draft_model import DraftModelSession
+from oneglance.drafters.none import NoDrafter
 from oneglance.drafters.self_part import PartDrafter
 from oneglance.engine.base import PassLayers, SequenceId
 from oneglance.engine.cached import CachedEngine
@@ -37,18 +38,24 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=PARTS.values(), ids=PARTS)
+@pytest.fixture(params=list(PARTS.values()), ids=list(PARTS))
 def layers(request: pytest.FixtureRequest) -> PassLayers:
     value = request.param
     assert isinstance(value, PassLayers)
     return value
 
 
-def engine_of(kind: Any, context_length: int = 64, vocab_size: int = V) -> CachedEngine:
-    config, weights = random_model(3, **SHAPE, context_length=context_length, vocab_size=vocab_size)
-    engine = make_engine(config, weights, EngineConfig(page_size=4, kind=kind))
+def engine_of(kind: Any, context_length: int = 64, **overrides: Any) -> CachedEngine:
+    shape = SHAPE | {"context_length": context_length} | overrides
+    config, weights = random_model(3, **shape)
+    engine = make_engine(config, weights, EngineConfig(page_size=4, kind=kind, num_threads=1))
     assert isinstance(engine, CachedEngine)
     return engine
+
+
+def whole_drafts(engine: CachedEngine, layers: PassLayers) -> PartDrafter:
+    """A drafter that does not stop before it must."""
+    return PartDrafter(engine, V, layers, min_confidence=0.0)
 
 
 def begin(
@@ -80,9 +87,9 @@ def test_the_targets_cache_is_as_before(
     sequence, other = opened(engine, TOKENS[:-1]), opened(untouched, TOKENS[:-1])
     sibling = engine.fork(sequence)
     pages = engine._book.pages(sequence)
-    drafter = PartDrafter(engine, V, layers=layers)
+    drafter = whole_drafts(engine, layers)
     session = begin(drafter, sequence, temperature=temperature)
-    assert len(propose(drafter, session, 5, nodes)) >= 5
+    assert len(propose(drafter, session, 5, nodes)) >= (nodes or 5)
     assert engine.length(sequence) == len(TOKENS) - 1
     assert engine._book.pages(sequence)[: len(pages) - 1] == pages[:-1]
     drafter.close(session)
@@ -95,7 +102,7 @@ def test_the_targets_cache_is_as_before(
 def test_it_reads_what_the_whole_model_wrote(kind: str, layers: PassLayers) -> None:
     """The first draft token follows from the target's keys and values, not from the part's own."""
     engine = engine_of(kind)
-    drafter = PartDrafter(engine, V, layers=layers)
+    drafter = whole_drafts(engine, layers)
     differ = []
     for seed in range(8):
         tokens = random_tokens(seed, 9)
@@ -107,18 +114,16 @@ def test_it_reads_what_the_whole_model_wrote(kind: str, layers: PassLayers) -> N
 
 
 @pytest.mark.parametrize("nodes", [None, 4], ids=["chain", "tree"])
-def test_answers_and_their_law_stay_the_targets(
-    kind: str, layers: PassLayers, nodes: int | None
-) -> None:
-    engine = engine_of(kind, **LAW_SHAPE)
-    drafter = PartDrafter(engine, 3, layers=layers)
+def test_answers_and_their_law_stay_the_targets(layers: PassLayers, nodes: int | None) -> None:
+    engine = engine_of("auto", **LAW_SHAPE)
+    drafter = PartDrafter(engine, 3, layers, min_confidence=0.0)
     check_drafter_on(engine, drafter, 3, num_tokens=2, tree_nodes=nodes)
     assert not engine._book._evaluated, "a sequence was left open"
 
 
 def test_limits_of_a_draft(layers: PassLayers) -> None:
     engine = engine_of("reference", context_length=12)
-    drafter = PartDrafter(engine, V, layers=layers)
+    drafter = whole_drafts(engine, layers)
     session = begin(drafter, opened(engine, TOKENS[:-1]))
     assert len(propose(drafter, session, 0)) == 0
     first = propose(drafter, session, 1)
@@ -129,13 +134,20 @@ def test_limits_of_a_draft(layers: PassLayers) -> None:
     assert propose(drafter, session, 4).tokens.tolist() == first.tokens.tolist()
 
 
+def test_a_draft_stops_where_its_confidence_falls() -> None:
+    engine = engine_of("reference")
+    drafter = PartDrafter(engine, V, PARTS["skip"], min_confidence=0.9)
+    session = begin(drafter, opened(engine, TOKENS[:-1]))
+    assert len(propose(drafter, session, 5)) == 1
+
+
 def test_answers_to_the_end_of_the_context(kind: str, layers: PassLayers) -> None:
     engine = engine_of(kind, context_length=24)
     vocabulary = Vocabulary(V, frozenset(), lambda token: bytes([token]))
     params = [SamplingParams(max_tokens=None)] * 5
     prompts = [TOKENS[: 3 + more] for more in range(5)]
     answers = []
-    for drafter in (PartDrafter(engine, V, layers=layers), PartDrafter(engine, V)):
+    for drafter in (whole_drafts(engine, layers), NoDrafter()):
         sequences = {
             index: sequence
             for index, sequence, _ in Decoder(engine, vocabulary, drafter).run(prompts, params)

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.partial_models import without_layers
 
+from benchmarks.float_copies import with_float_weights
 from oneglance import LLM, Completion, SamplingParams, load
 from oneglance.checkpoints.catalog import resolve
+from oneglance.config import EngineConfig
 from oneglance.drafters.base import Drafter
 from oneglance.drafters.cascade import CascadeDrafter
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.ngram import NgramDrafter
+from oneglance.drafters.self_factory import Itself, make_self_drafter
 from oneglance.engine.base import Engine
 from oneglance.engine.factory import make_engine
 
@@ -76,6 +80,16 @@ def cascade_of_models(llm: LLM) -> Drafter[Any]:
     return CascadeDrafter(smallest, *part_of(llm, 10, 18))
 
 
+@cache  # the copy takes seconds to make
+def low_bit_copy(llm: LLM) -> Drafter[Any]:
+    """Of the target's weights as floats: those that its file has are too small to copy."""
+    floats = replace(llm.checkpoint, weights=with_float_weights(llm.checkpoint.weights))
+    target = Itself(
+        floats, llm.engine, lambda copy: make_engine(copy.config, copy.weights), EngineConfig()
+    )
+    return make_self_drafter("lowbit", target)
+
+
 CASES = [
     Case("ngram"),
     Case("suffix"),
@@ -85,6 +99,9 @@ CASES = [
     Case("cascade:ngram,draft", make=cascade_of_ngram),
     Case("cascade:draft,draft", make=cascade_of_models),
     Case("draft:OTHER_VOCABULARY"),
+    Case("self:lowbit", make=low_bit_copy),
+    Case("self:skip:10,18"),
+    Case("self:exit:28"),
     Case("lookahead"),
     Case("lookahead:3,3,2"),
     Case("predicted", (("prediction", "Sure! Here is the answer. One two three four five six."),)),

@@ -12,7 +12,7 @@ from oneglance.config import EngineConfig
 from oneglance.drafters.base import Drafter
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.layer_search import LayerSearch, evenly_spaced
-from oneglance.drafters.self_lowbit import low_bit_copy
+from oneglance.drafters.self_lowbit import MIN_CONFIDENCE, low_bit_copy
 from oneglance.drafters.self_part import PartDrafter
 from oneglance.drafters.self_skip import SearchingDrafter
 from oneglance.drafters.skipped_layers import known_layers
@@ -75,7 +75,13 @@ def _low_bit(detail: str, target: Itself) -> Drafter[Any]:
     form = target.engine_config.weights
     copy = low_bit_copy(target.checkpoint, form, target.progress)
     engine = target.make_engine(copy)
-    return DraftModelDrafter(engine, target.vocab_size, "self:lowbit", target.engine_config)
+    return DraftModelDrafter(
+        engine,
+        target.vocab_size,
+        "self:lowbit",
+        target.engine_config,
+        min_confidence=MIN_CONFIDENCE,
+    )
 
 
 def _skip(detail: str, target: Itself) -> Drafter[Any]:
@@ -117,7 +123,7 @@ def _exit(detail: str, target: Itself) -> Drafter[Any]:
 
 
 def _part(name: str, layers: PassLayers, target: Itself) -> Drafter[Any]:
-    return PartDrafter(target.engine, target.vocab_size, name, target.engine_config, layers)
+    return PartDrafter(target.engine, target.vocab_size, layers, name, target.engine_config)
 
 
 def _parse_layers(text: str, num_layers: int) -> tuple[int, ...]:

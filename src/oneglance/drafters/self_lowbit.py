@@ -19,6 +19,9 @@ MAX_SHARE = 0.7
 """Most of what the target reads that the copy may read. With more, four drafts that are all
 accepted would make decoding less than 1.32 times as fast, and most drafters give more for less."""
 
+MIN_CONFIDENCE = 0.5
+"""Where a draft stops: a pass of the copy takes a third to half of the target's time."""
+
 
 def low_bit_copy(
     target: Checkpoint, form: WeightsForm, progress: ProgressCallback | None = None

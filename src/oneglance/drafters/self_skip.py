@@ -60,7 +60,7 @@ class SearchingDrafter(PartDrafter):
             clock: seconds.
         """
         layers = PassLayers(skipped_layers=search.best)
-        super().__init__(engine, vocab_size, name, engine_config, layers)
+        super().__init__(engine, vocab_size, layers, name, engine_config)
         self._search = search
         self._budget = _TimeBudget(clock)
         self._num_sessions = 0
