@@ -105,7 +105,7 @@ def test_lookahead_and_predicted_take_what_follows_the_colon(folder: Path) -> No
         ("cascade:ngram,tiny.gguf", "write cascade:INNER,draft:MODEL"),
         ("cascade:none,draft:tiny.gguf", "The drafter none cannot draft for a draft model"),
         ("cascade:self:skip,draft:tiny.gguf", "The drafter self cannot draft for a draft model"),
-        ("cascade:ngram+none,draft:tiny.gguf", "The drafter none cannot draft for a draft model"),
+        ("cascade:ngram+lookahead,draft:tiny.gguf", "where INNER is one other drafter"),
         ("cascade:nothing,draft:tiny.gguf", "Unknown drafter 'nothing'"),
     ],
 )

@@ -73,12 +73,12 @@ def to_blocks(groups: Float32Array, quantization: LowBitType) -> NDArray[np.uint
     halves = fitted.astype(np.float16)
     scales, minima = halves.astype(np.float32).T
     stored = _nearest(groups - minima[:, None], _inverse(scales), highest).astype(np.uint8)
-    parts = [halves.view(np.uint8)]
+    parts: list[NDArray[np.generic]] = [halves.view(np.uint8)]
     if quantization == "Q5_1":
         parts.append(np.packbits(stored >> 4, axis=1, bitorder="little"))
     # The lower half of a byte is of a weight of the first 16, the upper one of the last.
     parts.append(stored[:, : GROUP // 2] & 15 | stored[:, GROUP // 2 :] << 4)
-    return np.concatenate(parts, axis=1)
+    return np.concatenate(parts, axis=1).astype(np.uint8, copy=False)
 
 
 def best_fit(groups: Float32Array, highest: int) -> tuple[Float32Array, Float32Array]:
