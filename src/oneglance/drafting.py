@@ -13,7 +13,8 @@ from oneglance.control.cost import PassCosts
 from oneglance.control.length import Control
 from oneglance.control.part import PartLength
 from oneglance.drafters.base import Drafter
-from oneglance.drafters.factory import DrafterSetup, make_drafter
+from oneglance.drafters.factory import make_drafter
+from oneglance.drafters.setup import DrafterSetup
 from oneglance.engine.base import Engine
 from oneglance.engine.factory import make_engine
 from oneglance.types import ProgressCallback

@@ -11,6 +11,7 @@ import pytest
 from oneglance.config import SamplingParams
 from oneglance.drafters import factory
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
+from oneglance.drafters.setup import DrafterSetup
 from oneglance.registry import Registry
 from oneglance.sampling.noise import SequentialNoise
 from oneglance.testing import check_drafter
@@ -49,7 +50,7 @@ def test_the_line_registers_it(
     registry: Registry[factory.DrafterFactory] = Registry("drafter")
     monkeypatch.setattr(factory, "DRAFTERS", registry)
     exec(REGISTRATION, {**vars(factory), "RepeatDrafter": repeat_drafter})
-    setup = cast(factory.DrafterSetup, None)  # a drafter without an argument needs none
+    setup = cast(DrafterSetup, None)  # a drafter without an argument needs none
     assert isinstance(factory.make_drafter("repeat", setup), repeat_drafter)
 
 

@@ -58,7 +58,8 @@ def branching(seed: int = 2, vocab_size: int = V) -> ScriptedDrafter:
 
     def law(prefix: tuple[int, ...]) -> Float64Array:
         weights = np.exp(random_script(vocab_size, seed)(prefix).astype(np.float64))
-        return weights / weights.sum()
+        normalized: Float64Array = weights / weights.sum()
+        return normalized
 
     return ScriptedDrafter(law, (2, 1, 1))
 

@@ -14,9 +14,12 @@ from oneglance.config import EngineConfig, SamplingParams
 from oneglance.control.length import Control
 from oneglance.control.part import PartLength
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
-from oneglance.drafters.factory import DrafterSetup, make_drafter
+from oneglance.drafters.draft_model import DraftModelDrafter
+from oneglance.drafters.factory import make_drafter
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
+from oneglance.drafters.other_vocabulary import OtherVocabularyDrafter
+from oneglance.drafters.setup import DrafterSetup
 from oneglance.engine.reference import ReferenceEngine
 from oneglance.errors import OneglanceError, ParameterError, UnsupportedError
 from oneglance.sampling.noise import SequentialNoise
@@ -145,16 +148,32 @@ def test_a_cascade_of_three(folder: Path) -> None:
     "spec", ["cascade:ngram,draft:swapped.gguf", "cascade:ngram,draft:tiny.gguf,draft:swapped.gguf"]
 )
 def test_a_cascade_of_another_vocabulary_is_refused(folder: Path, spec: str) -> None:
-    with pytest.raises(UnsupportedError, match=r"'swapped.gguf' cannot draft for 'tiny'"):
+    with pytest.raises(
+        UnsupportedError, match=r"'swapped.gguf' cannot stand in a cascade for 'tiny'"
+    ):
         make_drafter(spec, setup(folder))
 
 
-def test_another_vocabulary_is_refused_before_an_engine_is_made(folder: Path) -> None:
+def test_another_vocabulary_drafts_by_string_or_by_token(folder: Path) -> None:
+    drafter = make_drafter("draft:swapped.gguf", setup(folder))
+    assert type(drafter) is OtherVocabularyDrafter
+    assert type(make_drafter("draft:wider.gguf", setup(folder))) is DraftModelDrafter
+    assert drafter.name == "draft:swapped.gguf"
+    assert draft(drafter, SamplingParams()).drafter == "draft:swapped.gguf"
+
+
+def test_a_vocabulary_that_cannot_pass_text_is_refused_before_an_engine_is_made(
+    folder: Path,
+) -> None:
     def no_engine(checkpoint: Checkpoint) -> ReferenceEngine:
         raise AssertionError(f"an engine was made for {checkpoint.name}")
 
-    with pytest.raises(UnsupportedError, match=r"'swapped.gguf' cannot draft for 'tiny'"):
-        make_drafter("draft:swapped.gguf", setup(folder, make_engine=no_engine))
+    words = vocabulary()
+    words[words.index("q")] = "qq"
+    write_tiny_gguf(folder / "lacking.gguf", metadata={"tokenizer.ggml.tokens": words})
+    message = r"'lacking.gguf' cannot draft for 'tiny': .* draft model has no token for 'q'"
+    with pytest.raises(UnsupportedError, match=message):
+        make_drafter("draft:lacking.gguf", setup(folder, make_engine=no_engine))
 
 
 def test_errors_of_loading_are_passed_on(folder: Path) -> None:

@@ -192,16 +192,22 @@ def test_a_tree_that_makes_no_sense_is_refused() -> None:
         TreeRows(0, np.array(TOKENS), np.array(PARENTS), np.ones(7, np.bool_), 2)
 
 
+@pytest.mark.parametrize("is_trunk_first", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fork_may_come_to_share_the_page_of_the_rows_in_flight(kind: str) -> None:
-    """The page is copied with them, and the fork's rows are not written over."""
+def test_a_fork_may_come_to_share_the_page_of_the_rows_in_flight(
+    kind: str, is_trunk_first: bool
+) -> None:
+    """The first of them copies the page, with the rows in flight, and writes its own."""
     engine = new_engine(kind, page_size=16)
     prompt = random_tokens(5, 4)
     trunk = opened(engine, prompt)
     engine.forward(Batch((tree(trunk, TOKENS[:3], PARENTS[:3]),)))
     branch = engine.fork(trunk)
-    batch = Batch((TreeRows.chain(branch, [40, 41]), grown(trunk, TOKENS, PARENTS, 3)))
-    on_branch, on_trunk = engine.forward(batch).logits
+    trees = [TreeRows.chain(branch, [40, 41]), grown(trunk, TOKENS, PARENTS, 3)]
+    if is_trunk_first:
+        on_trunk, on_branch = engine.forward(Batch(tuple(reversed(trees)))).logits
+    else:
+        on_branch, on_trunk = engine.forward(Batch(tuple(trees))).logits
     assert np.array_equal(on_branch, scratch(engine, [*prompt, 40, 41])[4:])
     engine.commit(trunk, [0, 2, 4, 5, 6])
     engine.commit(branch, [0, 1])

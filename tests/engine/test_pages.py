@@ -177,6 +177,22 @@ def test_only_a_shared_and_partly_filled_page_is_copied() -> None:
     assert table.pool.num_holders(0) == 2
 
 
+def test_a_page_shared_since_its_rows_came_into_flight_is_copied_with_them() -> None:
+    table = PageTable(4, PagePool())
+    trunk = table.open()
+    table.reserve({trunk: 2})
+    table.commit(trunk, range(2))
+    table.reserve({trunk: 6})
+    branch = table.fork(trunk)
+    assert table.reserve({trunk: 7}, {trunk: 5}) == [PageCopy(source=0, target=2)]
+    assert table.pages(trunk) == (2, 1, 3)
+    assert table.pages(branch) == (0,)
+    assert table.reserve({trunk: 5}, {trunk: 4}) == []
+    assert table.pages(trunk) == (2, 1)
+    with pytest.raises(AssertionError, match="more rows are kept"):
+        table.reserve({trunk: 7}, {trunk: 6})
+
+
 def test_sequences_that_are_not_open_are_refused() -> None:
     table = PageTable(4, PagePool())
     closed = table.open()

@@ -70,9 +70,10 @@ def test_every_drafter_gives_the_same_answer(
         answer = llm.generate(CONVERSATION, drafter=drafter, k=k, max_tokens=30, **sampling)
         assert answer.token_ids == plain.token_ids
         assert [t.logprob for t in answer.tokens] == [t.logprob for t in plain.tokens]
-    # The model drafting for itself is always right, so four tokens come with each pass.
+    # The model drafting for itself is always right, so four tokens come with each pass; where it
+    # is unsure of each, as at a high temperature, it drafts fewer at once.
     assert answer.stats.acceptance_rate == 1
-    assert answer.stats.mean_accepted_length > 3
+    assert answer.stats.mean_accepted_length > (3 if not sampling else 1.9)
 
 
 def test_a_stream_delivers_every_token_once(llm: og.LLM) -> None:
@@ -205,7 +206,8 @@ def test_json_object(llm: og.LLM) -> None:
     [
         (
             {"drafter": "oracle"},
-            "Unknown drafter 'oracle'; choose one of: auto, cascade, draft, lookahead, ngram, none, ",
+            "Unknown drafter 'oracle'; choose one of: auto, cascade, draft, lookahead, ngram, "
+            "none, predicted, self, suffix.",
         ),
         ({"drafter": "ngram:3"}, "takes no argument"),
         ({"drafter": "draft"}, "write draft:MODEL"),

@@ -19,6 +19,7 @@ from tests.partial_models import without_layers
 
 from benchmarks.float_copies import with_float_weights
 from oneglance import LLM, Completion, SamplingParams, load
+from oneglance.checkpoints.catalog import resolve
 from oneglance.config import EngineConfig
 from oneglance.drafters.base import Drafter
 from oneglance.drafters.cascade import CascadeDrafter
@@ -40,13 +41,17 @@ REQUESTS = {
     "seeded": SamplingParams(max_tokens=32, temperature=0.8, top_p=0.95, seed=7),
 }
 
+SWAPPED = ("Ġthe".encode(), "Ġand".encode())
+"""Two tokens of the default model, equally long in its file."""
+
 
 @dataclass(frozen=True)
 class Case:
     """A drafter by its name, and what its requests need.
 
     Attributes:
-        spec: as after `--drafter`.
+        spec: as after `--drafter`; OTHER_VOCABULARY stands for the default model with two ids
+            swapped, which thus has another vocabulary and is sometimes wrong.
         arguments: of `LLM.batch`, such as a prediction.
         make: makes the drafter where no name does; `spec` is what to call it then.
     """
@@ -93,6 +98,7 @@ CASES = [
     Case("draft", make=draft_model),
     Case("cascade:ngram,draft", make=cascade_of_ngram),
     Case("cascade:draft,draft", make=cascade_of_models),
+    Case("draft:OTHER_VOCABULARY"),
     Case("self:lowbit", make=low_bit_copy),
     Case("self:skip:10,18"),
     Case("self:exit:28"),
@@ -122,6 +128,18 @@ def plain(llm: LLM) -> dict[str, list[Answer]]:
     }
 
 
+@pytest.fixture(scope="module")
+def other_vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = resolve("smollm2-135m", None).read_bytes()
+    one, other = (len(word).to_bytes(8, "little") + word for word in SWAPPED)
+    places = sorted((data.index(word), word) for word in (one, other))
+    for (place, _), word in zip(places, [places[1][1], places[0][1]], strict=True):
+        data = data[:place] + word + data[place + len(word) :]
+    path = tmp_path_factory.mktemp("models") / "other_vocabulary.gguf"
+    path.write_bytes(data)
+    return path
+
+
 @pytest.mark.parametrize("tree_nodes", [None, 12], ids=["chain", "tree"])
 @pytest.mark.parametrize("request_name", REQUESTS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.spec)
@@ -131,8 +149,12 @@ def test_the_answers_are_those_of_plain_decoding(
     case: Case,
     request_name: str,
     tree_nodes: int | None,
+    request: pytest.FixtureRequest,
 ) -> None:
-    drafter = case.spec if case.make is None else case.make(llm)
+    drafter: str | Drafter[Any] = case.spec if case.make is None else case.make(llm)
+    if isinstance(drafter, str) and "OTHER_VOCABULARY" in drafter:
+        path = request.getfixturevalue("other_vocabulary")
+        drafter = drafter.replace("OTHER_VOCABULARY", str(path))
     arguments = dict(case.arguments) | {"drafter": drafter, "k": 4, "tree_nodes": tree_nodes}
     params = REQUESTS[request_name]
     together = llm.batch(PROMPTS, params=params, **arguments)
