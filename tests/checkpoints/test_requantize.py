@@ -26,8 +26,7 @@ def tensor(values: NDArray[np.generic]) -> Tensor:
 def squared_error(found: Float32Array, wanted: Float32Array) -> NDArray[np.float64]:
     """[G] of groups of 32."""
     differences = (found.astype(np.float64) - wanted).reshape(-1, 32)
-    errors: NDArray[np.float64] = np.sum(differences**2, axis=1)
-    return errors
+    return np.asarray(np.sum(differences**2, axis=1))
 
 
 def stored(values: Float32Array, kind: str) -> Tensor:

@@ -73,12 +73,13 @@ def to_blocks(groups: Float32Array, quantization: LowBitType) -> NDArray[np.uint
     halves = fitted.astype(np.float16)
     scales, minima = halves.astype(np.float32).T
     stored = _nearest(groups - minima[:, None], _inverse(scales), highest).astype(np.uint8)
-    parts: list[NDArray[np.generic]] = [halves.view(np.uint8)]
+    parts = [halves.view(np.uint8)]
     if quantization == "Q5_1":
-        parts.append(np.packbits(stored >> 4, axis=1, bitorder="little"))
+        parts.append(np.packbits(stored > 15, axis=1, bitorder="little"))
     # The lower half of a byte is of a weight of the first 16, the upper one of the last.
-    parts.append(stored[:, : GROUP // 2] & 15 | stored[:, GROUP // 2 :] << 4)
-    return np.concatenate(parts, axis=1).astype(np.uint8, copy=False)
+    low = np.bitwise_and(stored, 15, dtype=np.uint8)
+    parts.append(low[:, : GROUP // 2] | np.left_shift(low[:, GROUP // 2 :], 4, dtype=np.uint8))
+    return np.concatenate(parts, axis=1)
 
 
 def best_fit(groups: Float32Array, highest: int) -> tuple[Float32Array, Float32Array]:
