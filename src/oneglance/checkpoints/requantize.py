@@ -75,10 +75,10 @@ def to_blocks(groups: Float32Array, quantization: LowBitType) -> NDArray[np.uint
     stored = _nearest(groups - minima[:, None], _inverse(scales), highest).astype(np.uint8)
     parts = [halves.view(np.uint8)]
     if quantization == "Q5_1":
-        parts.append(np.packbits(stored > 15, axis=1, bitorder="little"))
+        parts.append(np.packbits(stored >> np.uint8(4), axis=1, bitorder="little"))
     # The lower half of a byte is of a weight of the first 16, the upper one of the last.
-    low = np.bitwise_and(stored, 15, dtype=np.uint8)
-    parts.append(low[:, : GROUP // 2] | np.left_shift(low[:, GROUP // 2 :], 4, dtype=np.uint8))
+    low: NDArray[np.uint8] = stored & np.uint8(15)
+    parts.append(low[:, : GROUP // 2] | low[:, GROUP // 2 :] << np.uint8(4))
     return np.concatenate(parts, axis=1)
 
 
