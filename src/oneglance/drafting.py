@@ -45,7 +45,7 @@ class DrafterSet:
             make_engine=self._engine_of,
             engine_config=engine_config,
             local_drafts=local_drafts,
-            make_length=lambda part: PartLength(self.control(part)),
+            make_length=lambda part: PartLength(self.control(f"{part} as a part")),
             progress=progress,
         )
         self._pass_costs = PassCosts()

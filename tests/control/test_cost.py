@@ -49,12 +49,20 @@ def test_an_interrupted_pass_moves_little() -> None:
     assert seconds(costs, 1)[0] < 0.02
 
 
-def test_drafts_are_free_until_one_is_timed_and_empty_ones_count() -> None:
+def test_drafts_are_free_until_one_is_timed() -> None:
     costs = DraftCosts()
     assert costs.seconds_per_token == 0.0
     costs.note(0, 0.5)
-    assert costs.seconds_per_token == 0.0, "there is no token yet that it could be the price of"
-    for _ in range(200):
-        costs.note(4, 0.02)
-        costs.note(0, 0.01)
-    assert costs.seconds_per_token == pytest.approx(0.03 / 4, rel=0.05)
+    assert costs.seconds_per_token == 0.0, "there is no token that it could be the price of"
+    costs.note(4, 0.02)
+    assert costs.seconds_per_token == pytest.approx(0.005)
+
+
+def test_the_price_of_drafts_follows_the_machine_and_not_a_single_slow_draft() -> None:
+    costs = DraftCosts()
+    costs.note(4, 0.02)
+    costs.note(1, 1.0)
+    assert costs.seconds_per_token < 0.006
+    for _ in range(40):
+        costs.note(4, 0.04)
+    assert costs.seconds_per_token == pytest.approx(0.01, rel=0.01)

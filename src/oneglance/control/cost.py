@@ -105,27 +105,34 @@ class KnownCosts(PassCosts):
 
 
 class DraftCosts:
-    """Seconds of drafting per token of depth, a moving average."""
+    """Seconds of drafting per token of depth, a moving average of logarithms."""
 
     def __init__(self) -> None:
         """Starts knowing nothing: drafts are free until one is timed."""
-        self._seconds = 0.0
-        self._tokens = 0.0
+        self._seconds_per_token = 0.0
 
     @property
     def seconds_per_token(self) -> float:
         """Expected seconds for one more token on a path."""
-        return self._seconds / self._tokens if self._tokens else 0.0
+        return self._seconds_per_token
 
     def note(self, num_tokens: int, seconds: float) -> None:
-        """Learns from one draft; what nothing came of counts too.
+        """Learns from one draft.
+
+        A draft that had to catch up first, after passes in which nothing was drafted, or that was
+        interrupted, moves the estimate no further than one that took twice the time expected.
 
         Args:
-            num_tokens: lengths of the drafted paths, of all sequences together.
+            num_tokens: lengths of the drafted paths, of all sequences together; 0 tells nothing.
             seconds: how long the call took.
         """
-        self._seconds = 0.95 * self._seconds + seconds
-        self._tokens = 0.95 * self._tokens + num_tokens
+        if num_tokens == 0:
+            return
+        measured = max(seconds, 1e-9) / num_tokens
+        if self._seconds_per_token == 0.0:
+            self._seconds_per_token = measured
+        surprise = min(max(measured / self._seconds_per_token, 0.5), 2.0)
+        self._seconds_per_token *= surprise**_LEVEL_WEIGHT
 
 
 class KnownDraftCosts(DraftCosts):
@@ -134,7 +141,7 @@ class KnownDraftCosts(DraftCosts):
     def __init__(self, seconds_per_token: float = 0.0) -> None:
         """`seconds_per_token` is in the unit of the pass costs that go with it."""
         super().__init__()
-        self._seconds, self._tokens = seconds_per_token, 1.0
+        self._seconds_per_token = seconds_per_token
 
     def note(self, num_tokens: int, seconds: float) -> None:
         """Learns nothing."""

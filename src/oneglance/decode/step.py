@@ -94,6 +94,8 @@ def _note_costs(
     num_rows = sum(len(proposal) + 1 for proposal in proposals)
     control.pass_costs.note(num_rows, accepted - drafted)
     # A request's first draft may feed the prompt to a draft model, which is no price of drafting.
-    if all(s.stats.passes > 1 for s in sequences):
+    if all(s.has_drafted for s in sequences):
         num_tokens = sum(proposal.max_depth for proposal in proposals)
         control.draft_costs.note(num_tokens, drafted - start)
+    for s, proposal in zip(sequences, proposals, strict=True):
+        s.has_drafted = s.has_drafted or len(proposal) > 0
