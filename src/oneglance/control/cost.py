@@ -7,8 +7,6 @@ So it is measured, pass by pass.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-
 import numpy as np
 
 from oneglance.types import Float64Array, IntArray
@@ -41,9 +39,11 @@ class PassCosts:
         """
         self._row_share = row_share
         self._level: float | None = None
-        self._rows: list[int] = []
-        self._ratios: list[float] = []
-        self._counts: list[int] = []
+        self._counts: dict[int, int] = {}
+        # Costs in units of one row at sizes in ascending order; the first and the last size are
+        # always there, extrapolated as guessed until they are seen.
+        self._sizes = np.array([1, _MANY_ROWS])
+        self._ratios = np.array([1.0, self._guess(_MANY_ROWS)])
 
     @property
     def is_known(self) -> bool:
@@ -52,19 +52,19 @@ class PassCosts:
 
     def note(self, num_rows: int, seconds: float) -> None:
         """Learns from one pass: `num_rows` of all sequences together, at least 1."""
-        ratio = float(self._ratios_of(np.array([num_rows]))[0])
+        ratio = float(np.interp(num_rows, self._sizes, self._ratios))
         if self._level is None:
             self._level = seconds / ratio
         surprise = seconds / (self._level * ratio)
         surprise = min(max(surprise, 1 / _OUTLIER), _OUTLIER)
         self._level *= surprise**_LEVEL_WEIGHT
-        index = bisect_left(self._rows, num_rows)
-        if index == len(self._rows) or self._rows[index] != num_rows:
-            self._rows.insert(index, num_rows)
-            self._ratios.insert(index, ratio)
-            self._counts.insert(index, 1)
-        self._counts[index] += 1
-        self._ratios[index] *= surprise ** max(_SHAPE_WEIGHT, 1 / self._counts[index])
+        index = int(np.searchsorted(self._sizes, num_rows))
+        if self._sizes[index] != num_rows:
+            self._sizes = np.insert(self._sizes, index, num_rows)
+            self._ratios = np.insert(self._ratios, index, ratio)
+        self._counts[num_rows] = self._counts.get(num_rows, 1) + 1
+        self._ratios[index] *= surprise ** max(_SHAPE_WEIGHT, 1 / self._counts[num_rows])
+        self._extrapolate()
 
     def seconds(self, num_rows: IntArray) -> Float64Array:
         """Expected seconds of passes; in units of one row before any was timed.
@@ -72,21 +72,16 @@ class PassCosts:
         Args:
             num_rows: [n] numbers of rows, each at least 1.
         """
-        return (1.0 if self._level is None else self._level) * self._ratios_of(num_rows)
+        level = 1.0 if self._level is None else self._level
+        seconds: Float64Array = level * np.interp(num_rows, self._sizes, self._ratios)
+        return seconds
 
-    def _ratios_of(self, num_rows: IntArray) -> Float64Array:
-        """Costs in units of one row.
-
-        Between sizes that were seen they are interpolated, beyond them they grow as guessed.
-        """
-        rows, ratios = list(self._rows), list(self._ratios)
-        if not rows:
-            rows, ratios = [1], [1.0]
-        for index, place, size in ((0, 0, 1), (-1, len(rows) + 1, _MANY_ROWS)):
-            if rows[index] != size:
-                ratios.insert(place, ratios[index] * self._guess(size) / self._guess(rows[index]))
-                rows.insert(place, size)
-        return np.interp(num_rows, rows, ratios)
+    def _extrapolate(self) -> None:
+        """Lets costs beyond the sizes that were seen grow as guessed."""
+        for end, neighbour in ((0, 1), (-1, -2)):
+            if int(self._sizes[end]) not in self._counts:
+                growth = self._guess(self._sizes[end]) / self._guess(self._sizes[neighbour])
+                self._ratios[end] = self._ratios[neighbour] * growth
 
     def _guess(self, num_rows: int) -> float:
         return 1.0 + self._row_share * (num_rows - 1)
