@@ -112,7 +112,9 @@ class Proposal:
     @property
     def is_chain(self) -> bool:
         """True if no node has two children (an empty proposal is a chain)."""
-        return bool(np.array_equal(self.parents, np.arange(-1, len(self.tokens) - 1)))
+        return len(self.tokens) < 2 or bool(
+            np.array_equal(self.parents, np.arange(-1, len(self.tokens) - 1))
+        )
 
     def children(self, node: int) -> list[int]:
         """Indices of the children of a node (or of `ROOT`), in order of drawing."""

@@ -7,6 +7,8 @@ So it is measured, pass by pass.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 
 from oneglance.types import Float64Array, IntArray
@@ -42,8 +44,8 @@ class PassCosts:
         self._counts: dict[int, int] = {}
         # Costs in units of one row at sizes in ascending order; the first and the last size are
         # always there, extrapolated as guessed until they are seen.
-        self._sizes = np.array([1, _MANY_ROWS])
-        self._ratios = np.array([1.0, self._guess(_MANY_ROWS)])
+        self._sizes = [1, _MANY_ROWS]
+        self._ratios = [1.0, self._guess(_MANY_ROWS)]
 
     @property
     def is_known(self) -> bool:
@@ -52,16 +54,15 @@ class PassCosts:
 
     def note(self, num_rows: int, seconds: float) -> None:
         """Learns from one pass: `num_rows` of all sequences together, at least 1."""
-        ratio = float(np.interp(num_rows, self._sizes, self._ratios))
+        index = bisect_left(self._sizes, num_rows)
+        if self._sizes[index] != num_rows:
+            self._ratios.insert(index, self._between(index - 1, num_rows))
+            self._sizes.insert(index, num_rows)
         if self._level is None:
-            self._level = seconds / ratio
-        surprise = seconds / (self._level * ratio)
+            self._level = seconds / self._ratios[index]
+        surprise = seconds / (self._level * self._ratios[index])
         surprise = min(max(surprise, 1 / _OUTLIER), _OUTLIER)
         self._level *= surprise**_LEVEL_WEIGHT
-        index = int(np.searchsorted(self._sizes, num_rows))
-        if self._sizes[index] != num_rows:
-            self._sizes = np.insert(self._sizes, index, num_rows)
-            self._ratios = np.insert(self._ratios, index, ratio)
         self._counts[num_rows] = self._counts.get(num_rows, 1) + 1
         self._ratios[index] *= surprise ** max(_SHAPE_WEIGHT, 1 / self._counts[num_rows])
         self._extrapolate()
@@ -76,10 +77,16 @@ class PassCosts:
         seconds: Float64Array = level * np.interp(num_rows, self._sizes, self._ratios)
         return seconds
 
+    def _between(self, index: int, num_rows: int) -> float:
+        """The ratio of a size that lies between those at `index` and after it."""
+        low, high = self._sizes[index], self._sizes[index + 1]
+        share = (num_rows - low) / (high - low)
+        return self._ratios[index] + share * (self._ratios[index + 1] - self._ratios[index])
+
     def _extrapolate(self) -> None:
         """Lets costs beyond the sizes that were seen grow as guessed."""
         for end, neighbour in ((0, 1), (-1, -2)):
-            if int(self._sizes[end]) not in self._counts:
+            if self._sizes[end] not in self._counts:
                 growth = self._guess(self._sizes[end]) / self._guess(self._sizes[neighbour])
                 self._ratios[end] = self._ratios[neighbour] * growth
 

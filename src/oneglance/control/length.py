@@ -89,6 +89,7 @@ class MeasuredLength(DraftLength):
 
     _FIRST_WAIT = 8
     _LONGEST_WAIT = 64
+    _LONGEST_AGE = 8
 
     def __init__(self, control: Control) -> None:
         """Shares what `control` has learned and adds to it."""
@@ -97,13 +98,15 @@ class MeasuredLength(DraftLength):
         self._nodes_per_token = 1.0
         self._num_waited = 0
         self._wait = self._FIRST_WAIT
+        self._best: int | None = None
+        self._age = 0
+        self._company = 1
 
     def next(self, num_sequences: int = 1) -> int:
         """The best K; a short draft where none seems to pay but it is time to try."""
         if not self._control.pass_costs.is_known:
             return 0  # the first pass of all tells what one row costs
-        speeds = self.speeds(num_sequences)
-        best = int(np.argmax(speeds))
+        best = self._best_length(num_sequences)
         if best > 0:
             self._num_waited, self._wait = 0, self._FIRST_WAIT
             return best
@@ -112,6 +115,14 @@ class MeasuredLength(DraftLength):
             return 0
         self._num_waited, self._wait = 0, min(2 * self._wait, self._LONGEST_WAIT)
         return 1
+
+    def _best_length(self, num_sequences: int) -> int:
+        """Computed anew when an outcome was learned, and now and then as costs change slowly."""
+        self._age += 1
+        if self._best is None or self._age > self._LONGEST_AGE or num_sequences != self._company:
+            self._best, self._age = int(np.argmax(self.speeds(num_sequences))), 0
+            self._company = num_sequences
+        return self._best
 
     def speeds(self, num_sequences: int = 1) -> Float64Array:
         """[MAX_LENGTH + 1] tokens a second of each sequence that are expected of each K."""
@@ -124,8 +135,11 @@ class MeasuredLength(DraftLength):
 
     def update(self, num_drafted: int, num_accepted: int, num_nodes: int | None = None) -> None:
         """Learns how the last pass went; an empty draft changes nothing."""
+        if num_drafted == 0:
+            return
+        self._best = None
         self._acceptance.update(num_drafted, num_accepted)
-        if num_drafted > 0 and num_nodes is not None:
+        if num_nodes is not None:
             self._nodes_per_token += 0.2 * (num_nodes / num_drafted - self._nodes_per_token)
 
 
