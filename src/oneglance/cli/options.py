@@ -72,7 +72,14 @@ class Options:
         ),
     ] = "smollm2-135m"
     drafter: Annotated[
-        str, _text("Who drafts: ngram, draft:MODEL or none.", "-d", "--drafter", metavar="DRAFTER")
+        str,
+        _text(
+            "Who drafts: ngram, suffix, lookahead, predicted:FILE, draft:MODEL, self:lowbit, some "
+            "joined by +, auto or none; docs/drafters.md has all.",
+            "-d",
+            "--drafter",
+            metavar="DRAFTER",
+        ),
     ] = "ngram"
     k: Annotated[str, _text("Most tokens to draft in a row.", "-k", metavar="N|auto")] = "auto"
     tree_nodes: Annotated[
