@@ -14,7 +14,7 @@ compiler=${CXX:-c++}
 # exceptions. Python itself leaks on purpose.
 libraries=$("$compiler" -print-file-name=libasan.so):$("$compiler" -print-file-name=libstdc++.so.6)
 LD_PRELOAD=$libraries ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-  ONEGLANCE_TEST_NATIVE=$build "$python" -m pytest -q -p no:cacheprovider tests/native \
+  ONEGLANCE_TEST_NATIVE=$build "$python" -m pytest -q -n 2 --dist loadscope -p no:cacheprovider tests/native \
   --ignore tests/native/test_native_default_model.py --ignore tests/native/test_factory.py \
   --ignore tests/native/test_isas.py \
   --deselect tests/native/test_native_bits.py::test_trees_of_any_shape_equal_chains "$@"

@@ -127,7 +127,6 @@ CASES = [
     Case("self:lowbit", make=low_bit_copy),
     Case("self:skip:10,18"),
     Case("self:exit:28"),
-    Case("lookahead"),
     Case("lookahead:3,3,2"),
     Case("predicted", (("prediction", "Sure! Here is the answer. One two three four five six."),)),
 ]
