@@ -292,7 +292,7 @@ class Greedy(Drafter[None]):
     def start(self, context: DraftContext) -> None: ...
 
     def propose(self, requests: Sequence[DraftRequest[None]]) -> list[Proposal]:
-        return [Proposal.chain([0] * (r.max_depth + 1)) for r in requests]
+        return [Proposal.chain([0] * (r.num_draft_tokens + 1)) for r in requests]
 
     def observe(self, session: None, tokens: Sequence[int]) -> None: ...
 

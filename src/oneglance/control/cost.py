@@ -54,6 +54,7 @@ class PassCosts:
 
     def note(self, num_rows: int, seconds: float) -> None:
         """Learns from one pass: `num_rows` of all sequences together, at least 1."""
+        seconds = max(seconds, 1e-9)  # two readings of a coarse clock may be equal
         index = bisect_left(self._sizes, num_rows)
         if self._sizes[index] != num_rows:
             self._ratios.insert(index, self._between(index - 1, num_rows))

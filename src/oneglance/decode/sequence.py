@@ -79,7 +79,6 @@ class DecodingSequence:
         self.noise = noise
         self.session: Any = None  # of whatever type the drafter uses
         self.draft_length = draft_length
-        self.has_drafted = False
         self._num_tree_nodes = num_tree_nodes
         self.eos_ids = frozenset() if params.ignore_eos else vocabulary.eos_ids
         self.history = TokenHistory(prompt)

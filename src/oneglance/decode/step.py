@@ -40,7 +40,7 @@ def step(
     requests = [s.draft_request(len(sequences)) for s in sequences]
     proposals = drafter.propose(requests)
     for request, proposal in zip(requests, proposals, strict=True):
-        _check_size(request, proposal)
+        _check_size(drafter, request, proposal)
     times.append(perf_counter())
 
     # 2. Verify: one pass evaluates the last decided token and every guess after it.
@@ -67,11 +67,14 @@ def step(
     return deliveries
 
 
-def _check_size(request: DraftRequest[Any], proposal: Proposal) -> None:
+def _check_size(drafter: Drafter[Any], request: DraftRequest[Any], proposal: Proposal) -> None:
     """A drafter that drafts more than it was asked for has a bug, hence assertions."""
-    assert proposal.max_depth <= request.max_depth, "more was drafted than asked for"
-    limit = request.num_tree_nodes
-    assert limit is None or len(proposal) <= limit, "more was drafted than asked for"
+    max_depth, max_nodes = request.max_depth, request.num_tree_nodes
+    if not drafter.reaches_further:
+        max_depth = request.num_draft_tokens
+        max_nodes = max_depth if max_nodes is None else max_nodes
+    assert proposal.max_depth <= max_depth, "more was drafted than asked for"
+    assert max_nodes is None or len(proposal) <= max_nodes, "more was drafted than asked for"
 
 
 def _share_time(sequences: Sequence[DecodingSequence], times: list[float]) -> None:
@@ -89,13 +92,12 @@ def _note_costs(
     proposals: Sequence[Proposal],
     times: list[float],
 ) -> None:
-    """Tells what drafts and passes cost here; what is not drafted by choice says nothing."""
+    """Tells what this pass and its drafts cost."""
     start, drafted, _, accepted = times
     num_rows = sum(len(proposal) + 1 for proposal in proposals)
     control.pass_costs.note(num_rows, accepted - drafted)
     # A request's first draft may feed the prompt to a draft model, which is no price of drafting.
-    if all(s.has_drafted for s in sequences):
+    pairs = zip(sequences, proposals, strict=True)
+    if all(s.stats.drafted > len(proposal) for s, proposal in pairs):
         num_tokens = sum(proposal.max_depth for proposal in proposals)
         control.draft_costs.note(num_tokens, drafted - start)
-    for s, proposal in zip(sequences, proposals, strict=True):
-        s.has_drafted = s.has_drafted or len(proposal) > 0

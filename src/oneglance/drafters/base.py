@@ -93,11 +93,14 @@ class Drafter(ABC, Generic[Session]):
         chooses_length: it judges by itself how much to draft; where the length is left open it is
             asked for the most there can be.
         uses_prediction: it can make use of a prediction of the answer.
+        reaches_further: some of its tokens are there to learn from, not to be accepted; they may
+            lie deeper than K, and there may be more than K of them without a node budget.
     """
 
     name: str
     chooses_length: bool = False
     uses_prediction: bool = False
+    reaches_further: bool = False
 
     def check(self, hints: DraftHints) -> None:
         """Refuses a request that this drafter cannot serve, before any work starts.

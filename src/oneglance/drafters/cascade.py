@@ -28,7 +28,7 @@ from oneglance.drafters.choice import MIN_CONFIDENCE, check_min_confidence, fit
 from oneglance.drafters.draft_cache import OwnCache
 from oneglance.drafters.middle_law import MiddleLaw
 from oneglance.engine.base import Batch, Engine, TreeRows
-from oneglance.engine.prefix import PrefixStore
+from oneglance.engine.prefix import PrefixStore, common_length
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import Noise
 from oneglance.types import ROOT, Float32Array, Float64Array, Proposal
@@ -194,7 +194,7 @@ class CascadeDrafter(RewindingDrafter[CascadeSession]):
 
     def observe(self, session: CascadeSession, tokens: Sequence[int]) -> None:
         """Takes back from the inner drafter what the target has not decided, and tells the rest."""
-        num_agreed = _common_length(session.guessed, tokens)
+        num_agreed = common_length(session.guessed, tokens)
         self._take_back(session, len(session.guessed) - num_agreed)
         if len(tokens) > num_agreed:
             self._inner.observe(session.inner, tokens[num_agreed:])
@@ -279,12 +279,3 @@ class CascadeDrafter(RewindingDrafter[CascadeSession]):
 def _inner_context(context: DraftContext) -> DraftContext:
     """The request without the target's cache, which is none of the inner drafter's."""
     return replace(context, sequence=None)
-
-
-def _common_length(first: Sequence[int], second: Sequence[int]) -> int:
-    length = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        length += 1
-    return length

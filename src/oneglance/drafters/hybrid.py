@@ -101,6 +101,7 @@ class HybridDrafter(Drafter[HybridSession]):
         names = [drafter.name for drafter in drafters]
         self.name = "+".join(names)
         self.uses_prediction = any(drafter.uses_prediction for drafter in drafters)
+        self.reaches_further = any(drafter.reaches_further for drafter in drafters)
         for name in names:
             if names.count(name) > 1:
                 raise ParameterError(f"The drafter {self.name!r} has {name!r} twice; name it once.")

@@ -99,6 +99,7 @@ class LookaheadDrafter(Drafter[LookaheadSession]):
     """Proposes the window and up to G n-grams of the pool; learns from every row of the pass."""
 
     name = "lookahead"
+    reaches_further = True
 
     def __init__(self, vocab_size: int, shape: LookaheadShape = DEFAULT_SHAPE) -> None:
         """Takes the target's vocabulary size, to which its rows are cut, and the sizes."""

@@ -45,7 +45,7 @@ class OtherVocabularyDrafter(Drafter[OtherVocabularySession]):
         name: str = "draft",
         engine_config: EngineConfig = EngineConfig(),
     ) -> None:
-        """Takes an engine for the draft model; arguments as for `StringLevelDrafter`."""
+        """Takes an engine for the draft model; arguments as for `TextDrafter`."""
         self.name = name
         self._pair = pair
         self._by_string = StringLevelDrafter(engine, pair, name, engine_config)

@@ -14,7 +14,7 @@ from oneglance.drafters.other_vocabulary_pair import VocabularyPair
 from oneglance.drafters.other_vocabulary_tokens import encode_aligned
 from oneglance.engine.base import Engine
 from oneglance.engine.prefill import prefill
-from oneglance.engine.prefix import PrefixStore
+from oneglance.engine.prefix import PrefixStore, common_length
 
 LOOK_BEHIND = 8
 """Tokens of context with which text is encoded anew. Words are cut by rules that look at a few
@@ -129,7 +129,7 @@ class DraftText:
         if not data:
             return
         old = len(self._decided)
-        num_agreed = _common_length(self._ahead, data)
+        num_agreed = common_length(self._ahead, data)
         self._decided += data
         if num_agreed < min(len(self._ahead), len(data)):
             self._retract(old + num_agreed)
@@ -182,11 +182,6 @@ class DraftText:
         self._ends += [start + end for end in ends[num_old:]]
         self._confidences += [1.0] * len(new)
         self.is_encoded = bool(new) or self.is_encoded
-
-
-def _common_length(first: bytes, second: bytes) -> int:
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 class TextCache:

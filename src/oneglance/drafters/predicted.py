@@ -16,6 +16,7 @@ from oneglance.drafters.base import DraftContext, Drafter, DraftHints, DraftRequ
 from oneglance.drafters.paths import PathTree, until_end
 from oneglance.drafters.predicted_alignment import Alignment, Place, Trust
 from oneglance.drafters.predicted_index import PredictionIndex
+from oneglance.engine.prefix import common_length
 from oneglance.errors import ParameterError
 from oneglance.types import Proposal
 
@@ -76,7 +77,7 @@ class PredictedDrafter(Drafter[PredictedSession]):
     def observe(self, session: PredictedSession, tokens: Sequence[int]) -> None:
         """Follows the answer, and learns how much of the last draft was right."""
         if session.draft and tokens:
-            agreed = _num_equal(session.draft, tokens) / len(session.draft)
+            agreed = common_length(session.draft, tokens) / len(session.draft)
             rate = session.rates[session.trust]
             session.rates[session.trust] = _MEMORY * rate + (1 - _MEMORY) * agreed
         session.draft = []
@@ -114,15 +115,6 @@ class PredictedDrafter(Drafter[PredictedSession]):
         limit = min(num_tokens, _LONGEST.get(place.trust, num_tokens))
         following = session.alignment.edits.read(place.at, limit)
         return list(until_end([*place.pending, *following][:limit], session.eos_ids))
-
-
-def _num_equal(draft: Sequence[int], tokens: Sequence[int]) -> int:
-    count = 0
-    for ours, theirs in zip(draft, tokens, strict=False):
-        if ours != theirs:
-            break
-        count += 1
-    return count
 
 
 def read_prediction(path: str, tokenizer: Tokenizer) -> list[int]:

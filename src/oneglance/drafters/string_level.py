@@ -17,13 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import exp
 
-from oneglance.config import EngineConfig
-from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
-from oneglance.drafters.other_vocabulary_pair import VocabularyPair
+from oneglance.drafters.base import DraftContext, DraftRequest
 from oneglance.drafters.other_vocabulary_text import DraftText, TextCache
 from oneglance.drafters.other_vocabulary_tokens import continue_tokens
-from oneglance.engine.base import Batch, Engine, TopTokens, TreeRows
-from oneglance.engine.prefix import PrefixStore
+from oneglance.drafters.text_drafter import TextDrafter
+from oneglance.engine.base import Batch, TopTokens, TreeRows
 from oneglance.types import Proposal
 
 NUM_CANDIDATES = 16
@@ -65,34 +63,12 @@ class _Draft:
     is_ended: bool = False
 
 
-class StringLevelDrafter(Drafter[StringLevelSession]):
+class StringLevelDrafter(TextDrafter[StringLevelSession]):
     """Runs the draft model until its text makes K target tokens, for all requests together."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        pair: VocabularyPair,
-        name: str = "draft",
-        engine_config: EngineConfig = EngineConfig(),
-    ) -> None:
-        """Takes an engine for the draft model.
-
-        Args:
-            engine: holds the draft model; the drafter opens and closes sequences in it.
-            pair: the vocabularies of target and draft model.
-            name: shown as the drafter of its tokens.
-            engine_config: `prefill_chunk` and `num_kept_prefixes` are read.
-        """
-        self.name = name
-        self._engine = engine
-        self._pair = pair
-        self._prefill_chunk = engine_config.prefill_chunk
-        self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
 
     def start(self, context: DraftContext) -> StringLevelSession:
         """Encodes the prompt for the draft model; it is fed with the first draft."""
-        text = DraftText(self._pair, context.prompt)
-        cache = TextCache(self._engine, self._prefixes, text, self._prefill_chunk)
+        text, cache = self._open(context.prompt)
         return StringLevelSession(context.eos_ids, text, cache)
 
     def propose(self, requests: Sequence[DraftRequest[StringLevelSession]]) -> list[Proposal]:

@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from oneglance.config import EngineConfig
-from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
+from oneglance.drafters.base import DraftContext, DraftRequest
 from oneglance.drafters.choice import choose, fit
-from oneglance.drafters.other_vocabulary_pair import VocabularyPair
 from oneglance.drafters.other_vocabulary_text import DraftText, TextCache
-from oneglance.engine.base import Batch, Engine, TreeRows
-from oneglance.engine.prefix import PrefixStore
+from oneglance.drafters.text_drafter import TextDrafter
+from oneglance.engine.base import Batch, TreeRows
 from oneglance.sampling.history import TokenHistory
 from oneglance.types import Float32Array, Float64Array, Proposal
 
@@ -45,27 +43,12 @@ class _Draft:
     laws: list[Float64Array] = field(default_factory=list)
 
 
-class TokenLevelDrafter(Drafter[TokenLevelSession]):
+class TokenLevelDrafter(TextDrafter[TokenLevelSession]):
     """Runs the draft model K times, for all requests of a pass together."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        pair: VocabularyPair,
-        name: str = "draft",
-        engine_config: EngineConfig = EngineConfig(),
-    ) -> None:
-        """Takes an engine for the draft model; arguments as for `StringLevelDrafter`."""
-        self.name = name
-        self._engine = engine
-        self._pair = pair
-        self._prefill_chunk = engine_config.prefill_chunk
-        self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
 
     def start(self, context: DraftContext) -> TokenLevelSession:
         """Encodes the prompt for the draft model; it is fed with the first draft."""
-        text = DraftText(self._pair, context.prompt)
-        cache = TextCache(self._engine, self._prefixes, text, self._prefill_chunk)
+        text, cache = self._open(context.prompt)
         return TokenLevelSession(context, TokenHistory(context.prompt), text, cache)
 
     def propose(self, requests: Sequence[DraftRequest[TokenLevelSession]]) -> list[Proposal]:

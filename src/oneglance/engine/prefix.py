@@ -28,7 +28,7 @@ class PrefixStore:
         longest = 0
         best: SequenceId | None = None
         for handle, tokens in self._kept:
-            length = _common_length(tokens, prompt[:-1])
+            length = common_length(tokens, prompt[:-1])
             if length > longest:
                 longest, best = length, handle
         if best is None:
@@ -65,7 +65,8 @@ class PrefixStore:
         self._kept.clear()
 
 
-def _common_length(first: Sequence[int], second: Sequence[int]) -> int:
+def common_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens two sequences begin with alike."""
     length = 0
     for one, other in zip(first, second, strict=False):
         if one != other:
