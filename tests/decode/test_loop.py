@@ -304,6 +304,26 @@ def test_a_drafter_that_drafts_too_much_is_caught() -> None:
         answers(Decoder(ScriptedEngine(SCRIPT, V), VOCABULARY, Greedy(), k=2))
 
 
+class Eager(Greedy):
+    """Drafts one token more than K, where the answer has room for it."""
+
+    def propose(self, requests: Sequence[DraftRequest[None]]) -> list[Proposal]:
+        return [Proposal.chain([0] * min(r.num_draft_tokens + 1, r.max_depth)) for r in requests]
+
+
+class Further(Eager):
+    """The same, but it says so: the tokens beyond K are there to learn from."""
+
+    reaches_further = True
+
+
+def test_only_a_drafter_that_reaches_further_may_exceed_k_within_the_room() -> None:
+    with pytest.raises(AssertionError, match="more was drafted than asked for"):
+        answers(Decoder(ScriptedEngine(SCRIPT, V), VOCABULARY, Eager(), k=2))
+    plain = answers(Decoder(ScriptedEngine(SCRIPT, V), VOCABULARY, NoDrafter()))
+    assert answers(Decoder(ScriptedEngine(SCRIPT, V), VOCABULARY, Further(), k=2)) == plain
+
+
 def test_seconds_of_a_pass_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Booked in equal parts, so that pooled sums are times that have passed."""
     ticks = itertools.accumulate(itertools.cycle([100, 1, 2, 4]))  # seconds before each reading
