@@ -13,7 +13,7 @@ The paper's "typical acceptance" changes the law and is not used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -122,6 +122,7 @@ class MedusaDrafter(Drafter[MedusaSession]):
     def __init__(
         self,
         heads: Heads,
+        layer: int,
         name: str = "medusa",
         calibration: Calibration | None = None,
         min_reach: float = MIN_REACH,
@@ -130,6 +131,8 @@ class MedusaDrafter(Drafter[MedusaSession]):
 
         Args:
             heads: over the target's vocabulary.
+            layer: whose hidden states they read, as `Batch.hidden_layers` counts them: the number
+                of the target's layers is the final normalised state.
             name: shown as the drafter of its tokens.
             calibration: what is known of their guesses for greedy requests; each request learns on
                 from it by itself. None: nothing.
@@ -140,6 +143,7 @@ class MedusaDrafter(Drafter[MedusaSession]):
         """
         check_min_confidence(min_reach)
         self.name = name
+        self.hidden_layers = (layer,)
         self._heads = heads
         self._calibration = calibration or Calibration.fresh(heads.num_heads)
         self._min_reach = min_reach
@@ -166,6 +170,18 @@ class MedusaDrafter(Drafter[MedusaSession]):
             Proposal.empty(self.name) if guesser is None else self._grow(request, guesser)
             for request, guesser in zip(requests, guessers, strict=True)
         ]
+
+    def first_unseen(self, session: MedusaSession) -> int:
+        """The last token of the prompt that is evaluated before the first pass."""
+        return max(0, len(session.context.prompt) - 2)
+
+    def see_hidden(
+        self, session: MedusaSession, start: int, hidden: Mapping[int, Float32Array]
+    ) -> None:
+        """Keeps the last state: the one that the target's next token was chosen from."""
+        del start
+        (states,) = hidden.values()
+        session.feature = states[-1].copy()
 
     def observe(self, session: MedusaSession, tokens: Sequence[int]) -> None:
         """Learns what the guesses came to."""

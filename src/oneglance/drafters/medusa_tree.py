@@ -122,9 +122,7 @@ class GuessedTree:
         choices = self.guess(path, count)
         self.families[node] = len(self.tree.tokens), choices
         weighed = [
-            replace(
-                choice, confidence=self.calibration.chance(len(path), rank, choice.confidence)
-            )
+            replace(choice, confidence=self.calibration.chance(len(path), rank, choice.confidence))
             for rank, choice in enumerate(choices)
         ]
         return self.tree.add(node, weighed)

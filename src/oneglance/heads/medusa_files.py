@@ -1,4 +1,4 @@
-"""Reads and writes Medusa's heads: a folder with config.json, the tensors, and where they come from.
+"""Reads and writes the folders of Medusa heads: config.json, the tensors, where they come from.
 
 Read are the folders of FasterDecoding/Medusa, in PyTorch's form or as safetensors, and ours, which
 has the same names; see docs/decisions/017-medusa-heads.md.

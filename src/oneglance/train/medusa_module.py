@@ -41,6 +41,8 @@ class MedusaModule(nn.ModuleList):
     Where the heads have no output matrices of their own, all use that of the target.
     """
 
+    output: Tensor
+
     def __init__(self, config: MedusaConfig, output: Tensor) -> None:
         """Makes heads that predict what the target itself does.
 
