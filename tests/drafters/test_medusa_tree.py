@@ -10,7 +10,7 @@ import pytest
 
 from oneglance.drafters.choice import Choice
 from oneglance.drafters.medusa_calibration import Calibration
-from oneglance.drafters.medusa_tree import Guess, GrowthLimits, GuessedTree, shape_for
+from oneglance.drafters.medusa_tree import GrowthLimits, Guess, GuessedTree, shape_for
 from oneglance.types import ROOT
 
 Path = tuple[int, ...]
@@ -97,7 +97,7 @@ def test_nothing_hangs_off_the_end_of_a_text() -> None:
 
 
 def test_no_guesses_make_no_draft() -> None:
-    guessed = GuessedTree(lambda path, count: [], Calibration.fresh(2))
+    guessed = GuessedTree(lambda *_: [], Calibration.fresh(2))
     assert guessed.grow_best(GrowthLimits(4, 2, 2)) == []
     assert guessed.grow_shape([[1], [2], []], GrowthLimits(4, 2, 2)) == []
 

@@ -1,4 +1,4 @@
-"""Medusa's heads on the kernels: packed matrices, and the target's own output rows where they share.
+"""Medusa's heads on the kernels: packed matrices, the target's own output rows where shared.
 
 No attention, no cache: states go in, logits come out. What a row of states yields does not depend
 on the rows beside it.
@@ -140,8 +140,8 @@ def _stacked(tensors: Sequence[Tensor]) -> Tensor:
     """Matrices of one type and width, one below the other."""
     if len({tensor.quantization for tensor in tensors}) > 1:
         raise CheckpointError(
-            f"The tensors {tensors[0].name!r} and so on of the Medusa heads are stored in different "
-            "types; convert them to one."
+            f"Tensor {tensors[0].name!r} of the Medusa heads is of another type than that of the "
+            "next heads; convert them to one."
         )
     data = np.concatenate([tensor.data for tensor in tensors])
     rows = sum(tensor.shape[0] for tensor in tensors)
