@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oneglance.checkpoints.base import Tensor
 from oneglance.engine.native.medusa import NativeMedusa
 from oneglance.errors import CheckpointError
-from oneglance.heads.medusa import MedusaWeights, medusa_weights
 from oneglance.types import Float32Array, IntArray
-from tests.heads.medusa_heads import Arrays, random_heads, slow_logits
+from tests.heads.medusa_heads import Arrays, random_heads, slow_logits, weights_of
 from tests.native.models import native_engine, native_model
 
 CONFIG, WEIGHTS = native_model("llama")
@@ -27,16 +25,8 @@ def features(rows: int, seed: int = 5) -> Float32Array:
     return np.random.default_rng(seed).standard_normal((rows, D)).astype(np.float32)
 
 
-def heads_of(arrays: Arrays, ids: IntArray | None = None) -> MedusaWeights:
-    tensors = {name: Tensor(name, a.shape, "F32", a) for name, a in arrays.items()}
-    if ids is not None:
-        offsets = ids - np.arange(len(ids))
-        tensors["d2t"] = Tensor("d2t", offsets.shape, "I64", offsets)
-    return medusa_weights(tensors, D, V)
-
-
 def native(arrays: Arrays, ids: IntArray | None = None, vocab_size: int = V) -> NativeMedusa:
-    return NativeMedusa(heads_of(arrays, ids), WEIGHTS.head, vocab_size, RUNTIME)
+    return NativeMedusa(weights_of(arrays, D, V, ids), WEIGHTS.head, vocab_size, RUNTIME)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +105,7 @@ def test_weights_that_are_no_numbers_are_refused(name: str) -> None:
 
 
 def test_heads_of_mixed_types_are_refused() -> None:
-    weights = heads_of(random_heads(D))
+    weights = weights_of(random_heads(D), D, V)
     first = weights.blocks[0][0]
     halves = replace(
         first.weight, quantization="F16", data=first.weight.dequantize().astype(np.float16)

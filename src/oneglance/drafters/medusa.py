@@ -221,7 +221,7 @@ class MedusaDrafter(Drafter[MedusaSession]):
         limits = GrowthLimits(
             num_nodes=guesser.depth if num_nodes is None else num_nodes,
             max_depth=guesser.depth,
-            width=1 if num_nodes is None else min(num_nodes, WIDTH),
+            width=1 if num_nodes is None else WIDTH,
             min_reach=self._min_reach,
         )
         guessed = GuessedTree(guesser.guess, session.calibration, session.context.eos_ids)

@@ -50,6 +50,12 @@ class Calibration:
         """One that learns on by itself."""
         return Calibration(self.hits.copy(), self.said.copy(), self.counts.copy())
 
+    def counted_as(self, num_places: float) -> Calibration:
+        """The same outcomes, but of so many places at each depth at most."""
+        factors = np.minimum(1.0, num_places / np.maximum(self.counts, 1.0))
+        spread = factors[:, None]
+        return Calibration(self.hits * spread, self.said * spread, self.counts * factors)
+
     def note(self, depth: int, confidences: Sequence[float], right: int | None) -> None:
         """Hears what became of the guesses for one place.
 
