@@ -78,7 +78,8 @@ class LinearHeads:
         return [TopTokens(each.ids[:, :-1], each.logits[:, :-1]) for each in best]
 
     def _logits(self, features: Float32Array, num_heads: int) -> Float32Array:
-        rows = np.einsum("hvd,rd->rhv", self._matrices[:num_heads], features).astype(np.float32)
+        products: Float64Array = np.einsum("hvd,rd->rhv", self._matrices[:num_heads], features)
+        rows = products.astype(np.float32)
         if self._lacks is not None:
             rows[..., self._lacks] = -np.inf
         return rows

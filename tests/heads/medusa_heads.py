@@ -34,7 +34,8 @@ def random_heads(
 
     def normal(*shape: int) -> Float32Array:
         spread = 1.5 / np.sqrt(shape[-1])
-        return (spread * generator.standard_normal(shape)).astype(np.float32)
+        values: Float64Array = spread * generator.standard_normal(shape)
+        return values.astype(np.float32)
 
     arrays: Arrays = {}
     for head in range(num_heads):
