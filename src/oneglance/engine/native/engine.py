@@ -27,11 +27,12 @@ class NativeEngine(CachedEngine):
 
     Attributes:
         isa: name of the instruction set in use.
+        runtime: what the kernels run on; a head that drafts uses the same threads.
+        weights: packed.
         num_threads: how many threads a pass uses.
         weight_bytes: memory that the packed matrices take.
         pass_bytes: what a pass reads of them: all but an embedding that is not the head as well,
             of which it reads a row for each token.
-        runtime: the kernels and threads that a pass runs on, for what runs between passes.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class NativeEngine(CachedEngine):
             )
         self._cache = NativeCache(config, engine_config)
         super().__init__(config, engine_config, self._cache)
-        self.runtime = runtime = _make_runtime(engine_config.num_threads, isa)
+        runtime = _make_runtime(engine_config.num_threads, isa)
         packed = pack_model(config, weights, runtime.num_threads, engine_config.weights, progress)
+        self.runtime = runtime
+        self.weights = packed
         self.isa = runtime.isa
         self.num_threads = runtime.num_threads
         self.weight_bytes = packed.num_bytes
