@@ -260,8 +260,9 @@ PROMPT_TOKENS = [5, 9, 2, 44, 17, 3]
 
 def learned(engine: NativeEngine, *texts: list[int]) -> MedusaDrafter:
     """Heads that know these texts by heart."""
-    size, output = engine.config.vocab_size, target_output()
-    heads = NativeMedusa(fitted_heads(engine, texts), output, size, engine.runtime)
+    heads = NativeMedusa(
+        fitted_heads(engine, texts), engine, target_output(), engine.config.vocab_size
+    )
     return MedusaDrafter(heads, engine.config.num_layers)
 
 
@@ -297,9 +298,9 @@ def test_random_heads_change_nothing_up_to_the_end_of_the_context(engine: Native
     config: ModelConfig = engine.config
     heads = NativeMedusa(
         weights_of(random_heads(config.hidden_size), config.hidden_size, config.vocab_size),
+        engine,
         target_output(),
         config.vocab_size,
-        engine.runtime,
     )
     made = MedusaDrafter(heads, config.num_layers, min_reach=0.0)
     prompt = [index % config.vocab_size for index in range(config.context_length - 5)]

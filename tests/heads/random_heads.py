@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from tests.engine.random_models import random_model
 
 from oneglance.checkpoints.base import ModelWeights
 from oneglance.config import EngineConfig, ModelConfig
@@ -17,9 +16,11 @@ from oneglance.engine.native.eagle import EagleEngine
 from oneglance.engine.native.eagle_parallel import ParallelEagleEngine
 from oneglance.engine.native.engine import NativeEngine
 from oneglance.heads.eagle_config import EagleConfig
-from oneglance.heads.eagle_files import EagleHead, HeadForm, read_eagle, write_eagle
+from oneglance.heads.eagle_files import EagleHead, read_eagle, write_eagle
+from oneglance.heads.folder import HeadForm
 from oneglance.train.eagle_module import EagleModule
 from oneglance.types import Float32Array, IntArray
+from tests.engine.random_models import random_model
 
 TARGET: dict[str, Any] = {
     "vocab_size": 97,
@@ -132,5 +133,3 @@ def random_module(
 def arrays_of(module: EagleModule) -> dict[str, Float32Array]:
     """Its parameters by name."""
     return {name: value.detach().numpy() for name, value in module.state_dict().items()}
-
-

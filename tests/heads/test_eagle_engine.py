@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.heads.random_heads import VARIANTS, Pair, Variant, make_pair
 
 from oneglance.engine.base import Batch, TreeRows
 from oneglance.engine.native.eagle_parallel import ParallelEagleEngine
 from oneglance.types import Float32Array, IntArray
+from tests.heads.random_heads import VARIANTS, Pair, Variant, make_pair
 
 NUM_COLUMNS, NUM_STEPS = 9, 3
 FLOATS = 2e-5

@@ -132,7 +132,7 @@ def medusa(llm: LLM) -> Drafter[Any]:
             texts.append(llm.encode(prompt) + [token.token_id for token in answer.tokens])
     size = llm.tokenizer.vocab_size
     heads = NativeMedusa(
-        fitted_heads(llm.engine, texts), llm.checkpoint.weights.head, size, llm.engine.runtime
+        fitted_heads(llm.engine, texts), llm.engine, llm.checkpoint.weights.head, size
     )
     return MedusaDrafter(heads, llm.checkpoint.config.num_layers)
 

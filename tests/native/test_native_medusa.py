@@ -18,7 +18,7 @@ CONFIG, WEIGHTS = native_model("llama")
 D, V = CONFIG.hidden_size, CONFIG.vocab_size
 OUTPUT = WEIGHTS.head.dequantize()[:V]
 IDS = np.array([1, 2, 5, 8, 13, V - 1])
-RUNTIME = native_engine().runtime
+ENGINE = native_engine()
 
 
 def features(rows: int, seed: int = 5) -> Float32Array:
@@ -26,7 +26,7 @@ def features(rows: int, seed: int = 5) -> Float32Array:
 
 
 def native(arrays: Arrays, ids: IntArray | None = None, vocab_size: int = V) -> NativeMedusa:
-    return NativeMedusa(weights_of(arrays, D, V, ids), WEIGHTS.head, vocab_size, RUNTIME)
+    return NativeMedusa(weights_of(arrays, D, V, ids), ENGINE, WEIGHTS.head, vocab_size)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_padding_of_the_target_is_never_drafted() -> None:
 def test_weights_that_are_no_numbers_are_refused(name: str) -> None:
     arrays = random_heads(D)
     arrays[name].flat[3] = np.nan
-    with pytest.raises(CheckpointError, match="of the Medusa heads"):
+    with pytest.raises(CheckpointError, match=name):
         native(arrays)
 
 
@@ -112,4 +112,4 @@ def test_heads_of_mixed_types_are_refused() -> None:
     )
     blocks = ((replace(first, weight=halves),), *weights.blocks[1:])
     with pytest.raises(CheckpointError, match="convert them to one"):
-        NativeMedusa(replace(weights, blocks=blocks), WEIGHTS.head, V, RUNTIME)
+        NativeMedusa(replace(weights, blocks=blocks), ENGINE, WEIGHTS.head, V)

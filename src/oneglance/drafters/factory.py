@@ -10,7 +10,6 @@ from oneglance.drafters.base import Drafter
 from oneglance.drafters.draft_factory import make_cascade, make_draft
 from oneglance.drafters.hybrid import HybridDrafter
 from oneglance.drafters.lookahead import LookaheadDrafter, parse_shape
-from oneglance.drafters.medusa_factory import make_medusa
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
 from oneglance.drafters.predicted import PredictedDrafter, read_prediction
@@ -72,6 +71,15 @@ def _lookahead(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     return LookaheadDrafter(setup.target.tokenizer.vocab_size, parse_shape(argument))
 
 
+def _medusa(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    reason = why_unavailable()
+    if reason is not None:
+        raise UnsupportedError(f"The drafter medusa cannot be used: {reason}; use ngram.")
+    from oneglance.drafters.medusa_factory import make_medusa
+
+    return make_medusa(argument, setup)
+
+
 def _predicted(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     tokenizer = setup.target.tokenizer
     return PredictedDrafter(read_prediction(argument, tokenizer) if argument else ())
@@ -100,7 +108,7 @@ DRAFTERS.register("cascade", _cascade)
 DRAFTERS.register("draft", make_draft)
 DRAFTERS.register("eagle", _eagle)
 DRAFTERS.register("lookahead", _lookahead)
-DRAFTERS.register("medusa", make_medusa)
+DRAFTERS.register("medusa", _medusa)
 DRAFTERS.register("predicted", _predicted)
 DRAFTERS.register("self", _self)
 DRAFTERS.register("suffix", _suffix)

@@ -14,7 +14,8 @@ import numpy as np
 from oneglance import _native
 from oneglance.checkpoints.base import Tensor
 from oneglance.engine.base import TopTokens
-from oneglance.engine.native.weights import precise_planes
+from oneglance.engine.native.engine import NativeEngine
+from oneglance.engine.native.weights import pack_tensor
 from oneglance.errors import CheckpointError
 from oneglance.heads.medusa import MedusaWeights
 from oneglance.sampling.row_kernels import row_kernels
@@ -22,27 +23,30 @@ from oneglance.types import Float32Array, IntArray
 
 
 class NativeMedusa:
-    """Heads of one target, with the target's vocabulary.
+    """Heads of one target, on its threads.
 
     Attributes:
         num_heads: H.
-        weight_bytes: memory that the packed matrices take.
+        weight_bytes: memory of the matrices that are not the target's.
     """
 
     def __init__(
         self,
         weights: MedusaWeights,
+        target: NativeEngine,
         target_output: Tensor,
         vocab_size: int,
-        runtime: _native.Runtime,
     ) -> None:
-        """Packs the heads; matrices of floats become groups of 8 bits.
+        """Packs the heads; what their file has as floats becomes groups of 8 bits.
+
+        All products take activations of 8 bits, since no answer depends on them.
 
         Args:
             weights: as the file has them.
-            target_output: [at least V, D] output matrix of the target, for heads without their own.
+            target: what they draft for; its output matrix serves heads that guess all tokens and
+                have none of their own.
+            target_output: that matrix as the file has it, for heads that use some of its rows.
             vocab_size: width of the target's law; what is beyond it is never drafted.
-            runtime: what the target runs on.
 
         Raises:
             CheckpointError: a weight is not finite, or of a type that cannot be packed.
@@ -50,7 +54,7 @@ class NativeMedusa:
         self.num_heads = weights.config.num_heads
         self.weight_bytes = 0
         self._vocab_size = vocab_size
-        self._runtime = runtime
+        self._runtime = target.runtime
         self._first = self._pack(_stacked([blocks[0].weight for blocks in weights.blocks]))
         self._later = [
             [self._pack(block.weight) for block in blocks[1:]] for blocks in weights.blocks
@@ -59,12 +63,12 @@ class NativeMedusa:
             [_finite(block.bias.dequantize(), block.bias.name) for block in blocks]
             for blocks in weights.blocks
         ]
-        self._ids = _drafted_ids(weights, vocab_size)
-        count = vocab_size if self._ids is None else len(self._ids)
+        ids = weights.token_ids
+        self._ids: IntArray | None = None if ids is None else ids[ids < vocab_size]
         if weights.outputs:
-            self._outputs = [self._pack(_rows(matrix, count)) for matrix in weights.outputs]
+            self._outputs = [self._pack(matrix) for matrix in weights.outputs]
         elif self._ids is None:
-            self._outputs = [self._pack(_rows(target_output, count))]
+            self._outputs = [target.weights.head_matrix]
         else:
             self._outputs = [self._pack(_rows(target_output, self._ids))]
 
@@ -90,15 +94,18 @@ class NativeMedusa:
     def _scores(self, features: Float32Array, num_heads: int) -> Float32Array:
         """Logits [R, num_heads, V_d] over the draft vocabulary."""
         states = self._states(np.ascontiguousarray(features, dtype=np.float32), num_heads)
-        if len(self._outputs) == 1:
+        if len(self._outputs) == 1:  # one for all heads, or there is only one head
             joined = states.reshape(-1, states.shape[-1])
             scores = _native.matmul(self._runtime, self._outputs[0], joined)
-            return scores.reshape(len(features), num_heads, -1)
-        each = [
-            _native.matmul(self._runtime, self._outputs[head], states[:, head].copy())
-            for head in range(num_heads)
-        ]
-        return np.stack(each, axis=1)
+            scores = scores.reshape(len(features), num_heads, -1)
+        else:
+            each = [
+                _native.matmul(self._runtime, self._outputs[head], states[:, head].copy())
+                for head in range(num_heads)
+            ]
+            scores = np.stack(each, axis=1)
+        # Rows beyond those are padding of a matrix, or of tokens that the target's law lacks.
+        return scores[..., : self._vocab_size if self._ids is None else len(self._ids)]
 
     def _states(self, features: Float32Array, num_heads: int) -> Float32Array:
         """What the output matrices read, [R, num_heads, D]."""
@@ -116,22 +123,8 @@ class NativeMedusa:
         return states
 
     def _pack(self, tensor: Tensor) -> _native.PackedMatrix:
-        data = np.ascontiguousarray(tensor.data).view(np.uint8).reshape(-1)
         outputs, inputs = tensor.shape
-        try:
-            packed = _native.pack(
-                data,
-                tensor.quantization,
-                outputs,
-                inputs,
-                self._runtime.num_threads,
-                activation_planes=precise_planes(tensor.quantization, "auto"),
-            )
-        except ValueError as error:
-            raise CheckpointError(
-                f"Tensor {tensor.name!r} of the Medusa heads cannot be packed: {error}; download "
-                "or train them again."
-            ) from None
+        packed = pack_tensor(tensor, (outputs, inputs), self._runtime.num_threads)
         self.weight_bytes += packed.num_bytes
         return packed
 
@@ -148,16 +141,9 @@ def _stacked(tensors: Sequence[Tensor]) -> Tensor:
     return replace(tensors[0], shape=(rows, tensors[0].shape[1]), data=data)
 
 
-def _rows(tensor: Tensor, rows: int | IntArray) -> Tensor:
-    """Some rows of a matrix, or its first so many, in the form that they are stored in."""
-    data = tensor.data[:rows] if isinstance(rows, int) else tensor.data[rows]
-    return replace(tensor, shape=(len(data), tensor.shape[1]), data=data)
-
-
-def _drafted_ids(weights: MedusaWeights, vocab_size: int) -> IntArray | None:
-    """Those tokens of the draft vocabulary that the target's law has."""
-    ids = weights.token_ids
-    return None if ids is None else ids[ids < vocab_size]
+def _rows(tensor: Tensor, rows: IntArray) -> Tensor:
+    """Some rows of a matrix, in the form that they are stored in."""
+    return replace(tensor, shape=(len(rows), tensor.shape[1]), data=tensor.data[rows])
 
 
 def _finite(values: Float32Array, name: str) -> Float32Array:
