@@ -121,6 +121,20 @@ def test_without_a_folder_the_shipped_heads_are_meant(llm: LLM, folder: Path) ->
     assert asked == ["medusa"]
 
 
+def test_auto_uses_shipped_heads_that_match(llm: LLM, folder: Path, tmp_path: Path) -> None:
+    def shipped(kind: str, target: object) -> Path | None:
+        assert target is llm.checkpoint
+        return places.get(kind)
+
+    setup = replace(setup_of(llm), shipped_heads=shipped)
+    places = {"medusa": folder}
+    assert make_drafter("auto", setup).name == "suffix+medusa"
+    config = llm.checkpoint.config
+    places = {"medusa": write_random(tmp_path / "random", config.hidden_size, config.vocab_size)}
+    assert make_drafter("auto", setup).name == "suffix"
+    assert make_drafter("auto", setup_of(llm)).name == "suffix"
+
+
 def test_the_reference_engine_is_refused(llm: LLM, folder: Path) -> None:
     engine = ReferenceEngine(llm.checkpoint.config, llm.checkpoint.weights)
     with pytest.raises(UnsupportedError, match="runs on the native engine"):

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from tests.heads.medusa_heads import fitted_heads
 from tests.partial_models import without_layers
+from tests.random_eagle import random_eagle
 
 from benchmarks.float_copies import with_float_weights
 from oneglance import LLM, Completion, SamplingParams, load
@@ -137,6 +138,18 @@ def medusa(llm: LLM) -> Drafter[Any]:
     return MedusaDrafter(heads, llm.checkpoint.config.num_layers)
 
 
+@cache  # packing takes a moment
+def eagle_head(llm: LLM, num_slots: int = 1) -> Drafter[Any]:
+    """A random head that can only draft the most frequent tokens, so that some are accepted."""
+    words = [",", ".", " the", "\n", " and", " of", " a", " to", " is", " in", " The", ":"]
+    ids = sorted(token for word in words for token in llm.tokenizer.encode(word))
+    return random_eagle(llm.checkpoint, llm.engine, np.array(ids), num_slots)
+
+
+def parallel_head(llm: LLM) -> Drafter[Any]:
+    return eagle_head(llm, num_slots=4)
+
+
 CASES = [
     Case("ngram"),
     Case("suffix"),
@@ -146,6 +159,8 @@ CASES = [
     Case("cascade:ngram,draft", make=cascade_of_ngram),
     Case("cascade:draft,draft", make=cascade_of_models),
     Case("draft:OTHER_VOCABULARY"),
+    Case("eagle", make=eagle_head),
+    Case("eagle in parallel", make=parallel_head),
     Case("self:lowbit", make=low_bit_copy),
     Case("self:skip:10,18"),
     Case("self:exit:28"),
@@ -167,6 +182,7 @@ def llm() -> Iterator[LLM]:
         yield llm
     low_bit_copy.cache_clear()
     medusa.cache_clear()
+    eagle_head.cache_clear()
 
 
 @pytest.fixture(scope="module")
