@@ -27,7 +27,7 @@ def closure(names: list[str]) -> dict[str, str]:
             package = distribution(name)
         except PackageNotFoundError:
             continue
-        found[name] = package.version.partition("+")[0]  # whichever build of it is installed
+        found[name] = package.version.partition("+")[0]  # of whatever build there is
         for requirement in package.requires or []:
             if "extra ==" not in requirement:
                 queue.append(re.match(r"[A-Za-z0-9._-]+", requirement).group())

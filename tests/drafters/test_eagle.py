@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 from oneglance.config import EngineConfig, SamplingParams
+from oneglance.control.length import Control
+from oneglance.control.part import PartLength
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
 from oneglance.drafters.draft_model import DraftModelSession
 from oneglance.drafters.eagle import EagleDrafter
 from oneglance.drafters.eagle_cache import MAX_PENDING, EagleCache
+from oneglance.drafters.hybrid import HybridDrafter
+from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
 from oneglance.engine.prefix import PrefixStore
 from oneglance.sampling.noise import SequentialNoise
@@ -90,8 +94,10 @@ def test_it_changes_no_law_and_no_answer(
     tmp_path: Path, variant: Variant, nodes: int | None
 ) -> None:
     """All three tokens in the eagle1 head, which has no draft vocabulary; two in the others."""
-    mask = {"mask_token_id": 1} if variant == "parallel" else {}
-    tiny = make_pair(tmp_path, variant, target={"vocab_size": 3}, draft_vocab_size=2, **mask)
+    sizes: dict[str, Any] = {"draft_vocab_size": 2}
+    if variant == "parallel":
+        sizes["mask_token_id"] = 1
+    tiny = make_pair(tmp_path, variant, target={"vocab_size": 3}, **sizes)
     drafter = EagleDrafter(tiny.engine, 3, min_confidence=0.0)
     check_drafter_on(tiny.target, drafter, 3, num_tokens=2, k=2, tree_nodes=nodes)
 
@@ -229,3 +235,16 @@ def test_a_prefix_that_ends_in_another_token_is_cut_there(pair: Pair) -> None:
     drafter.close(session)
     other = begin(drafter, [*TOKENS[:8], TOKENS[8] ^ 1, *TOKENS[9:12]])
     assert drafter.first_unseen(other) == 7
+
+
+def test_with_another_drafter_it_sees_as_much(pair: Pair) -> None:
+    """Passes that another part drafted for show it the target too."""
+    drafter = drafter_of(pair)
+    mixed = HybridDrafter(
+        [NgramDrafter(min_ngram=1), drafter],
+        lambda _: PartLength(Control.without_a_clock(0.1, 0.0)),
+    )
+    plain = run(decoder_of(pair, NoDrafter()), TOKENS[:20])
+    both = run(decoder_of(pair, mixed), TOKENS[:20])
+    assert both.history.tokens() == plain.history.tokens()
+    assert any(trace.drafter == "eagle" for trace in both.trace)

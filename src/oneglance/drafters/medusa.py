@@ -101,11 +101,13 @@ class _Guesser:
     known: dict[int, list[Choice]] = field(default_factory=dict)
 
     def guess(self, path: Sequence[int], count: int) -> list[Choice]:
-        """The tokens that may follow a path; the same after all paths where none has a say."""
+        """The tokens that may follow a path; the same after all paths where none has a say.
+
+        Drawn tokens too: an answer takes one path, and on each the draws are independent.
+        """
         depth, context = len(path), self.session.context
-        is_drawn = _is_drawn(context)
-        if depth in self.known and not is_drawn:
-            return self.known[depth]
+        if depth in self.known and count <= len(self.known[depth]):
+            return self.known[depth][:count]
         if self.top is not None:
             found = best_siblings(self.top, depth, count) or []
         else:
