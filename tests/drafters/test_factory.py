@@ -92,9 +92,10 @@ def test_lookahead_and_predicted_take_what_follows_the_colon(folder: Path) -> No
         ("", "Unknown drafter ''"),
         (
             "eagles",
-            "choose one of: auto, cascade, draft, eagle, lookahead, ngram, none, predicted, self, "
-            "suffix",
+            "choose one of: auto, cascade, draft, eagle, lookahead, medusa, ngram, none, "
+            "predicted, self, suffix",
         ),
+        ("eagle", "write eagle:PATH"),
         ("cascade:eagle:x,draft:tiny.gguf", "The drafter eagle cannot draft for a draft model"),
         ("ngram:3", "ngram takes no argument; leave out '3'"),
         ("none:x", "none takes no argument"),

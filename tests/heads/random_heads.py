@@ -16,7 +16,8 @@ from oneglance.engine.native.eagle import EagleEngine
 from oneglance.engine.native.eagle_parallel import ParallelEagleEngine
 from oneglance.engine.native.engine import NativeEngine
 from oneglance.heads.eagle_config import EagleConfig
-from oneglance.heads.eagle_files import EagleHead, HeadForm, read_eagle, write_eagle
+from oneglance.heads.eagle_files import EagleHead, read_eagle, write_eagle
+from oneglance.heads.folder import HeadForm
 from oneglance.train.eagle_module import EagleModule
 from oneglance.types import Float32Array, IntArray
 from tests.engine.random_models import random_model

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.heads.medusa_heads import fitted_heads
 from tests.partial_models import without_layers
 from tests.random_eagle import random_eagle
 
@@ -26,10 +27,13 @@ from oneglance.config import EngineConfig
 from oneglance.drafters.base import Drafter
 from oneglance.drafters.cascade import CascadeDrafter
 from oneglance.drafters.draft_model import DraftModelDrafter
+from oneglance.drafters.medusa import MedusaDrafter
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.self_factory import Itself, make_self_drafter
 from oneglance.engine.base import Engine
 from oneglance.engine.factory import make_engine
+from oneglance.engine.native.engine import NativeEngine
+from oneglance.engine.native.medusa import NativeMedusa
 from oneglance.types import Float64Array
 
 PROMPTS = [
@@ -116,6 +120,24 @@ def low_bit_copy(llm: LLM) -> Drafter[Any]:
     return make_self_drafter("lowbit", target)
 
 
+@cache  # for the answers that its heads know by heart
+def medusa(llm: LLM) -> Drafter[Any]:
+    """Heads that know the answers to some of the prompts, and guess from these at the others."""
+    assert isinstance(llm.engine, NativeEngine)
+    texts = []
+    for params in (REQUESTS["greedy"], REQUESTS["seeded"]):
+        known = [PROMPTS[0], *PROMPTS[-2:]]
+        for prompt, answer in zip(
+            known, llm.batch(known, params=params, drafter="none"), strict=True
+        ):
+            texts.append(llm.encode(prompt) + [token.token_id for token in answer.tokens])
+    size = llm.tokenizer.vocab_size
+    heads = NativeMedusa(
+        fitted_heads(llm.engine, texts), llm.engine, llm.checkpoint.weights.head, size
+    )
+    return MedusaDrafter(heads, llm.checkpoint.config.num_layers)
+
+
 @cache  # packing takes a moment
 def eagle_head(llm: LLM, num_slots: int = 1) -> Drafter[Any]:
     """A random head that can only draft the most frequent tokens, so that some are accepted."""
@@ -143,6 +165,7 @@ CASES = [
     Case("self:skip:10,18"),
     Case("self:exit:28"),
     Case("lookahead:3,3,2"),
+    Case("medusa", make=medusa),
     Case("predicted", (("prediction", "Sure! Here is the answer. One two three four five six."),)),
 ]
 
@@ -158,6 +181,7 @@ def llm() -> Iterator[LLM]:
     with load(drafter="none") as llm:
         yield llm
     low_bit_copy.cache_clear()
+    medusa.cache_clear()
     eagle_head.cache_clear()
 
 

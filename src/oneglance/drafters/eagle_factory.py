@@ -1,4 +1,4 @@
-"""Makes the drafter `eagle:PATH`."""
+"""Makes the drafters `eagle:PATH` and `eagle`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ def make_eagle(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     """A head from a folder, once it has shown that it matches its target.
 
     Args:
-        argument: the folder.
+        argument: the folder; "" for the head that is shipped with the package.
         setup: the target.
 
     Raises:
         CheckpointError: the folder holds no sound head.
-        ParameterError: no folder is named.
+        ParameterError: no folder is named, and no head is shipped for the target.
         UnsupportedError: the target is not on the native engine, or the head is for another model.
     """
-    if not argument:
+    folder = Path(argument) if argument else setup.shipped_heads("eagle", setup.target)
+    if folder is None:
         raise ParameterError(
             f"No EAGLE head is shipped for {setup.target.name!r}; write eagle:PATH, with the "
             "folder of one that was trained for it."
@@ -39,12 +40,12 @@ def make_eagle(argument: str, setup: DrafterSetup) -> Drafter[Any]:
             f"The drafter eagle runs on the native engine, and {setup.target.name!r} is on the "
             f"{engine.info.kind} engine; choose another drafter, such as ngram."
         )
-    path, tokenizer = Path(argument), setup.target.tokenizer
-    head = read_eagle(path, setup.target.config)
+    tokenizer = setup.target.tokenizer
+    head = read_eagle(folder, setup.target.config)
     drafter = EagleDrafter(
         engine_of(head, engine, setup),
         tokenizer.vocab_size,
-        f"eagle:{path.name}",
+        f"eagle:{folder.name}" if argument else "eagle",
         setup.engine_config,
     )
     texts = [tokenizer.encode(text, add_bos=tokenizer.adds_bos) for text in TEXTS]

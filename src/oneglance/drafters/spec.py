@@ -11,6 +11,7 @@ FAMILIES = (
     "draft",
     "eagle",
     "lookahead",
+    "medusa",
     "ngram",
     "none",
     "predicted",
