@@ -45,10 +45,10 @@ class DrafterSet:
             make_engine=self._engine_of,
             engine_config=engine_config,
             local_drafts=local_drafts,
-            make_length=lambda part: PartLength(self.control(f"{part} as a part")),
+            make_length=self._part_length,
             progress=progress,
         )
-        self._pass_costs = PassCosts()
+        self._pass_costs = PassCosts(attention_share=target.config.attention_share)
         self._drafters: dict[str, Drafter[Any]] = {}
         self._engines: dict[str, Engine] = {}
         self._controls: dict[str, Control] = {}
@@ -65,9 +65,21 @@ class DrafterSet:
             self._drafters[spec] = make_drafter(spec, self._setup)
         return self._drafters[spec]
 
-    def control(self, name: str) -> Control:
-        """What was learned of a drafter; passes of the target cost the same with all of them."""
-        return self._controls.setdefault(name, Control(pass_costs=self._pass_costs))
+    def control(self, drafter: Drafter[Any], role: str = "") -> Control:
+        """What was learned of a drafter; passes of the target cost the same with all of them.
+
+        Args:
+            drafter: one of this set, or the user's own.
+            role: set apart from what was learned of it elsewhere.
+        """
+        key = f"{drafter.name} {role}"
+        if key not in self._controls:
+            share = drafter.own_weights / self._setup.target.config.num_weights()
+            self._controls[key] = Control.of_drafter(self._pass_costs, share)
+        return self._controls[key]
+
+    def _part_length(self, part: Drafter[Any], num_prompt: int) -> PartLength:
+        return PartLength(self.control(part, "as a part"), num_prompt)
 
     def close(self) -> None:
         """Ends the drafters and forgets them, with them the draft models' weights.

@@ -287,7 +287,7 @@ class LLM:
             target=self.engine,
             vocabulary=Vocabulary(tokenizer.vocab_size, tokenizer.eos_ids, tokenizer.token_bytes),
             drafter=made,
-            control=self._drafters.control(made.name),
+            control=self._drafters.control(made),
             k=self._k if k is None else k,
             tree_nodes=self._tree_nodes if tree_nodes is None else tree_nodes,
             engine_config=self._engine_config,

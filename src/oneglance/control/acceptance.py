@@ -23,9 +23,10 @@ class Acceptance:
     reached lean on the average of all, and that on what the drafter achieved in other requests.
     """
 
-    def __init__(self, parent: Acceptance | None = None) -> None:
-        """Starts from what `parent` has learned, and lets it learn too; None: from a guess."""
+    def __init__(self, parent: Acceptance | None = None, guess: float = FIRST_GUESS) -> None:
+        """Starts from what `parent` has learned, and lets it learn too; None: from `guess`."""
         self._parent = parent
+        self._guess = guess
         self._trials: list[float] = []
         self._kept: list[float] = []
         self._num_trials = 0.0
@@ -35,7 +36,8 @@ class Acceptance:
         """Learns from one draft.
 
         Args:
-            num_drafted: length of the longest path that was offered; 0: nothing is learned.
+            num_drafted: length of the longest path of which it is known whether it was right; 0:
+                nothing is learned.
             num_accepted: how many tokens of a path were kept.
         """
         if num_drafted == 0:
@@ -55,7 +57,7 @@ class Acceptance:
     @property
     def rate(self) -> float:
         """Average over all depths."""
-        prior = FIRST_GUESS if self._parent is None else self._parent.rate
+        prior = self._guess if self._parent is None else self._parent.rate
         return (self._num_kept + _PRIOR_WEIGHT * prior) / (self._num_trials + _PRIOR_WEIGHT)
 
     def rates(self, num_tokens: int) -> Float64Array:
@@ -68,12 +70,17 @@ class Acceptance:
         rest = [mean / _DEPTH_WEIGHT] * (num_tokens - len(known))
         return np.array(known + rest, dtype=np.float64)
 
-    def expected(self, num_tokens: int) -> Float64Array:
-        """[num_tokens + 1] tokens that are expected to be kept of a path of so many.
+    def reaches(self, num_tokens: int) -> Float64Array:
+        """[num_tokens] probability that a path is kept down to each depth.
 
-        Sums over depths of the product of the rates down to each (Leviathan et al.,
+        Their sum is the number of tokens that are expected to be kept (Leviathan et al.,
         arXiv:2211.17192, equation 1, with a rate for each depth).
         """
+        reaches: Float64Array = np.multiply.accumulate(self.rates(num_tokens))
+        return reaches
+
+    def expected(self, num_tokens: int) -> Float64Array:
+        """[num_tokens + 1] tokens that are expected to be kept of a path of so many."""
         expected = np.zeros(num_tokens + 1)
-        np.cumsum(np.cumprod(self.rates(num_tokens)), out=expected[1:])
+        np.cumsum(self.reaches(num_tokens), out=expected[1:])
         return expected

@@ -113,7 +113,7 @@ class Decoder:
                 noise=noise_for(params) if noise is None else noise,
                 vocabulary=self.vocabulary,
                 max_new_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
-                draft_length=self._draft_length(),
+                draft_length=self._draft_length(len(prompt)),
                 num_tree_nodes=self.tree_nodes,
             )
             started = perf_counter()
@@ -192,7 +192,7 @@ class Decoder:
             else:
                 self.prefixes.keep(sequence.handle, sequence.history.tokens())
 
-    def _draft_length(self) -> DraftLength:
+    def _draft_length(self, num_prompt: int) -> DraftLength:
         if self.k == "auto" and self.drafter.chooses_length:
-            return FixedLength(MAX_LENGTH)
-        return make_draft_length(self.k, self.control)
+            return FixedLength(MAX_LENGTH, num_prompt)
+        return make_draft_length(self.k, self.control, num_prompt)

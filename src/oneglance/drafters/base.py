@@ -95,12 +95,15 @@ class Drafter(ABC, Generic[Session]):
         uses_prediction: it can make use of a prediction of the answer.
         reaches_further: some of its tokens are there to learn from, not to be accepted; they may
             lie deeper than K, and there may be more than K of them without a node budget.
+        own_weights: weights that one pass of the model that drafts reads; 0: there is none. What a
+            draft costs is expected of it until drafts have been timed.
     """
 
     name: str
     chooses_length: bool = False
     uses_prediction: bool = False
     reaches_further: bool = False
+    own_weights: int = 0
 
     def check(self, hints: DraftHints) -> None:
         """Refuses a request that this drafter cannot serve, before any work starts.
