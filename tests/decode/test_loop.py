@@ -11,6 +11,7 @@ import pytest
 from tests.engine.random_models import random_model
 
 from oneglance.config import EngineConfig, SamplingParams
+from oneglance.control.controller import cut_drafts
 from oneglance.control.length import Control
 from oneglance.decode import step as step_module
 from oneglance.decode.loop import Decoder

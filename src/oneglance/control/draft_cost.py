@@ -20,7 +20,6 @@ _NEAR = 0.15
 """A call that deviates by less than this share has full weight, others less in proportion: the
 sum of absolute deviations is made small, so that calls which were interrupted count for little."""
 _ROUNDS = 6
-_SWEEPS = 12
 
 
 @dataclass(frozen=True)
@@ -132,12 +131,16 @@ def fit_price(calls: Float64Array, prior: DraftPrice) -> DraftPrice:
 def _least_squares(
     features: Float64Array, weights: Float64Array, guess: Float64Array, pull: Float64Array
 ) -> Float64Array:
-    """Minimises over x ≥ 0: Σ w (f·x − 1)² + Σ pull (x − guess)², one coordinate at a time."""
-    matrix = ((features * weights[:, None]).T @ features + np.diag(pull)).tolist()
-    target = (features.T @ weights + pull * guess).tolist()
-    prices: list[float] = guess.tolist()
-    for _ in range(_SWEEPS):
-        for index, row in enumerate(matrix):
-            others = sum(row[j] * prices[j] for j in range(len(prices)) if j != index)
-            prices[index] = max((target[index] - others) / row[index], 0.0)
-    return np.array(prices)
+    """Minimises over x ≥ 0: Σ w (f·x − 1)² + Σ pull (x − guess)².
+
+    A price that would be negative is none, and the others are found without it.
+    """
+    matrix = (features * weights[:, None]).T @ features + np.diag(pull)
+    target = features.T @ weights + pull * guess
+    free = np.ones(len(guess), dtype=np.bool_)
+    while True:
+        prices = np.zeros(len(guess))
+        prices[free] = np.linalg.solve(matrix[np.ix_(free, free)], target[free])
+        if bool(np.all(prices >= 0.0)):
+            return prices
+        free[int(np.argmin(prices))] = False

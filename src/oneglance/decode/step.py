@@ -45,10 +45,10 @@ def step(
     drafts = drafter.propose(requests)
     for request, draft in zip(requests, drafts, strict=True):
         _check_size(drafter, request, draft)
-    note_draft(lengths, wishes, drafts, perf_counter() - times[0])
     # Of what is a function of the prefix, the part that is not worth its rows is left out.
     proposals = drafts if drafter.reaches_further else cut_drafts(lengths, drafts)
     times.append(perf_counter())
+    note_draft(lengths, wishes, drafts, times[1] - times[0])
 
     # 2. Verify: one pass evaluates the last decided token and every guess after it.
     rows = [s.rows(proposal) for s, proposal in zip(sequences, proposals, strict=True)]
