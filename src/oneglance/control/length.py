@@ -49,18 +49,22 @@ class Control:
     exploration: Credit = field(default_factory=lambda: Credit(0.0, per_pass=0.005))
 
     @classmethod
-    def of_drafter(cls, pass_costs: PassCosts, weight_share: float) -> Control:
+    def of_drafter(
+        cls, pass_costs: PassCosts, weight_share: float, measured: DraftPrice | None = None
+    ) -> Control:
         """One for a drafter of which nothing has been measured.
 
         Args:
             pass_costs: of its target.
             weight_share: weights that one of the drafter's own passes reads, in those of the
                 target; 0: it runs no model, and drafts are free until one is timed.
+            measured: its prices as `oneglance calibrate` measured them, in passes of one row.
         """
         if weight_share == 0.0:
             return cls(pass_costs)
         token = weight_share + _MODEL_CALL
-        prior = DraftPrice(_MODEL_CALL, token, _UNSEEN_SHARE * weight_share)
+        guess = DraftPrice(_MODEL_CALL, token, _UNSEEN_SHARE * weight_share)
+        prior = guess if measured is None else measured
         costs = DraftCosts(prior, lambda: pass_costs.seconds_of(1))
         return cls(pass_costs, costs, Acceptance(guess=_MODEL_GUESS))
 

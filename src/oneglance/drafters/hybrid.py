@@ -132,6 +132,11 @@ class HybridDrafter(Drafter[HybridSession]):
         self._drafters = tuple(drafters)
         self._make_length = make_length
 
+    @property
+    def parts(self) -> tuple[Drafter[Any], ...]:
+        """The drafters, in order of cost."""
+        return self._drafters
+
     def check(self, hints: DraftHints) -> None:
         """Refuses a request that a part cannot serve; a prediction needs one part to use it."""
         super().check(hints)
