@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from oneglance import __version__
-from oneglance.cli import calibrate, chat, demo, generate, models
+from oneglance.cli import calibrate, chat, demo, generate, models, plan
 from oneglance.errors import OneglanceError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command()(generate.generate)
 app.command()(chat.chat)
 app.command()(demo.demo)
 app.command()(calibrate.calibrate)
+app.command()(plan.plan)
 app.add_typer(models.app, name="models")
 
 USAGE_EXIT_CODE = 2
