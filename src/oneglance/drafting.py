@@ -42,7 +42,11 @@ _DRAFT_LENGTHS = (4, 1, 8, 2, 6, 3, 8, 1, 4)
 
 
 class DrafterSet:
-    """Drafters by name. Those that use the same model share its weights."""
+    """Drafters by name. Those that use the same model share its weights.
+
+    Attributes:
+        pass_costs: of the target, whoever drafts for it.
+    """
 
     def __init__(
         self,
@@ -71,9 +75,9 @@ class DrafterSet:
         )
         self._file = calibration_file(target, target_engine)
         self._measured = self._file.read()
-        self._pass_costs = PassCosts(attention_share=target.config.attention_share)
+        self.pass_costs = PassCosts(attention_share=target.config.attention_share)
         if self._measured is not None:
-            self._measured.apply(self._pass_costs)
+            self._measured.apply(self.pass_costs)
         self._drafters: dict[str, Drafter[Any]] = {}
         self._engines: dict[str, Engine] = {}
         self._controls: dict[str, Control] = {}
@@ -102,7 +106,7 @@ class DrafterSet:
             share = drafter.own_weights / self._setup.target.config.num_weights()
             prices = {} if self._measured is None else self._measured.drafts
             measured = prices.get(drafter.name)
-            self._controls[key] = Control.of_drafter(self._pass_costs, share, measured)
+            self._controls[key] = Control.of_drafter(self.pass_costs, share, measured)
         return self._controls[key]
 
     def calibrate(self, spec: str | Drafter[Any], budget_seconds: float) -> Calibration:
@@ -137,7 +141,7 @@ class DrafterSet:
                 f"The calibration cannot be written to {str(self._file.path)!r} ({error}); "
                 "make that folder writable, or name another one with ONEGLANCE_CACHE."
             ) from None
-        self._measured.apply(self._pass_costs)
+        self._measured.apply(self.pass_costs)
         self._controls.clear()
         return self._measured
 

@@ -12,6 +12,7 @@ from oneglance.checkpoints.base import Checkpoint, Tokenizer
 from oneglance.completion import Completion, Piece
 from oneglance.config import EngineConfig, SamplingParams
 from oneglance.control.calibration import Calibration
+from oneglance.control.cost import PassCosts
 from oneglance.control.length import (
     DraftLengthSpec,
     check_tree_nodes,
@@ -231,6 +232,11 @@ class LLM:
                 f"{self.checkpoint.name!r} has no chat template; give the prompt as one text."
             )
         return template.encode(self.tokenizer, prompt)
+
+    @property
+    def pass_costs(self) -> PassCosts:
+        """What passes of the target cost here, as far as that is known."""
+        return self._drafters.pass_costs
 
     def calibrate(self, budget_seconds: float = 4.0) -> Calibration:
         """Measures what passes and drafts cost here, and keeps it for later runs.

@@ -15,7 +15,7 @@ from oneglance.control.draft_cost import DraftPrice
 @pytest.mark.parametrize("seed", range(12))
 def test_no_other_lengths_promise_more(seed: int) -> None:
     generator = np.random.default_rng(seed)
-    reaches = [np.cumprod(generator.random(4) ** 0.4) for _ in range(3)]
+    reaches = [np.multiply.accumulate(generator.random(4) ** 0.4) for _ in range(3)]
     costs = KnownCosts(float(generator.choice([0.02, 0.1, 0.3, 1.0])))
     price = DraftPrice(0.02, float(generator.choice([0.0, 0.05])))
     fixed = Fixed(4, 4.0)

@@ -65,7 +65,7 @@ def plan(
     from oneglance.control.other_engines import settings_for
 
     if target_engine:
-        settings_for(target_engine, None, 1)  # a name that is not known is refused at once
+        settings_for(target_engine, "ngram", 1)  # a name that is not known is refused at once
     if plot_path is not None and not regime:
         raise ParameterError("--plot draws what --regime measures; add --regime.")
     if plot_path is not None and (plot_path.suffix != ".svg" or not plot_path.parent.is_dir()):

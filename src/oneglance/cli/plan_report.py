@@ -62,8 +62,7 @@ class Report:
     def settings(self, engine: str) -> str:
         """The advice as options of another engine."""
         draft, length = self.best
-        kind, _, model = draft.name.partition(":")
-        return settings_for(engine, model if kind == "draft" else None, length)
+        return settings_for(engine, draft.name, length)
 
     def to_dict(self) -> dict[str, Any]:
         """All figures, for scripts."""
@@ -91,9 +90,9 @@ class Report:
             )
             lines.append(draft.name.ljust(25) + "".join(cell.rjust(11) for cell in cells))
         lines += [
-            "measured, expected: tokens of a pass, with 4 drafted and with the best K; batch: up to",
-            "how many sequences it pays; bigger: speedup of a draft model 4 times as dear that is",
-            "rejected a third as often (70 % accepted become 90 %).",
+            "measured, expected: tokens of a pass, with 4 drafted and with the best K; batch: the",
+            "most sequences for which it pays; bigger: speedup of a draft model 4 times as dear",
+            "that is rejected a third as often (70 % accepted become 90 %).",
         ]
         draft, length = self.best
         if length == 0:
@@ -147,8 +146,7 @@ class RegimeReport:
         length = max(length, 1)
         tokens = llm.tokenizer.encode("The quick brown fox jumps over the lazy dog.")
         times = measure_batches(llm.engine, tokens, _BATCHES, length, budget_seconds)
-        share = draft.coverage * (expected_tokens(draft.acceptance, length) - 1.0)
-        gains = speedups(times, 1.0 + share, length * draft.cost * report.one_row)
+        gains = speedups(times, draft, length, report.one_row)
         limits = roofline(times, length, _read_seconds(llm))
         title = f"{llm.checkpoint.name}: passes by rows, {draft.name}, K = {length}"
         return cls(title, times, length, gains, limits)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+from oneglance.control.plan import Draft, expected_tokens
 from oneglance.engine.base import Batch, Engine, SequenceId, TreeRows
 from oneglance.engine.prefill import prefill
 
@@ -126,19 +127,24 @@ def roofline(
 
 
 def speedups(
-    times: Sequence[BatchTimes], tokens_per_pass: float, draft_seconds: float
+    times: Sequence[BatchTimes], draft: Draft, num_draft_tokens: int, one_row: float
 ) -> list[float]:
     """Tokens a second with drafts over those without, for each batch size.
 
     Args:
         times: passes.
-        tokens_per_pass: that a sequence gains in a pass that verifies.
-        draft_seconds: of drafting for one sequence.
+        draft: the drafter.
+        num_draft_tokens: K.
+        one_row: seconds of the pass that the drafter's cost is in.
     """
-    return [
-        tokens_per_pass * each.plain / (each.verifying + each.batch * draft_seconds)
-        for each in times
-    ]
+    tokens = expected_tokens(draft.acceptance, num_draft_tokens)
+    drafting = num_draft_tokens * draft.cost * one_row
+    gains = []
+    for each in times:
+        drafted = each.verifying + each.batch * drafting
+        seconds = (1.0 - draft.coverage) * each.plain + draft.coverage * drafted
+        gains.append((1.0 + draft.coverage * (tokens - 1.0)) * each.plain / seconds)
+    return gains
 
 
 def sentence(times: Sequence[BatchTimes], gains: Sequence[float], limits: Roofline) -> str:
