@@ -61,6 +61,26 @@ class ModelConfig:
     has_qk_norm: bool = False
     has_tied_head: bool = False
 
+    def num_weights(self, num_layers: int | None = None) -> int:
+        """Weights of the matrices that a pass of a row reads, without the embedding's.
+
+        Args:
+            num_layers: how many layers the pass evaluates; None: all.
+        """
+        heads = self.head_dim * (2 * self.num_heads + 2 * self.num_kv_heads)
+        layer = self.hidden_size * (heads + 3 * self.intermediate_size)
+        count = self.num_layers if num_layers is None else num_layers
+        return count * layer + self.hidden_size * self.vocab_size
+
+    @property
+    def attention_share(self) -> float:
+        """What a row costs for each token of its context, in units of a pass of one row; a guess.
+
+        The multiplications of the scores over those of the matrices, which is about what was
+        measured on two models (docs/performance.md).
+        """
+        return self.num_layers * self.num_heads * self.head_dim / self.num_weights()
+
 
 @dataclass(frozen=True)
 class SamplingParams:

@@ -35,6 +35,11 @@ class Environment:
         """Where pulled models are kept."""
         return self.cache_dir / "models"
 
+    @property
+    def calibrations_dir(self) -> Path:
+        """Where it is kept what passes cost on this machine."""
+        return self.cache_dir / "calibrations"
+
 
 def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     """Reads and checks the variables of this package.

@@ -11,6 +11,8 @@ from typing import Any
 from oneglance.checkpoints.base import Checkpoint, Tokenizer
 from oneglance.completion import Completion, Piece
 from oneglance.config import EngineConfig, SamplingParams
+from oneglance.control.calibration import Calibration
+from oneglance.control.cost import PassCosts
 from oneglance.control.length import (
     DraftLengthSpec,
     check_tree_nodes,
@@ -28,7 +30,7 @@ from oneglance.errors import ParameterError, UnsupportedError
 from oneglance.types import ProgressCallback
 
 DEFAULT_MODEL = "smollm2-135m"
-DEFAULT_DRAFTER = "ngram"
+DEFAULT_DRAFTER = "auto"
 
 Prompt = str | Sequence[Mapping[str, str]]
 """A text, or a conversation as messages with "role" and "content"."""
@@ -231,6 +233,22 @@ class LLM:
             )
         return template.encode(self.tokenizer, prompt)
 
+    @property
+    def pass_costs(self) -> PassCosts:
+        """What passes of the target cost here, as far as that is known."""
+        return self._drafters.pass_costs
+
+    def calibrate(self, budget_seconds: float = 4.0) -> Calibration:
+        """Measures what passes and drafts cost here, and keeps it for later runs.
+
+        Args:
+            budget_seconds: about how long to measure.
+
+        Raises:
+            ParameterError: the file cannot be written.
+        """
+        return self._drafters.calibrate(self._drafter, budget_seconds)
+
     def close(self) -> None:
         """Forgets the drafters, with them the draft models' weights, and the kept prefixes.
 
@@ -287,7 +305,7 @@ class LLM:
             target=self.engine,
             vocabulary=Vocabulary(tokenizer.vocab_size, tokenizer.eos_ids, tokenizer.token_bytes),
             drafter=made,
-            control=self._drafters.control(made.name),
+            control=self._drafters.control(made),
             k=self._k if k is None else k,
             tree_nodes=self._tree_nodes if tree_nodes is None else tree_nodes,
             engine_config=self._engine_config,
@@ -308,8 +326,8 @@ def load(
     Args:
         model: a name of the catalog, a path (GGUF file or Hugging Face folder), or a repository
             of the Hugging Face hub.
-        drafter: its name, such as "none", "ngram" or "draft:MODEL" (see docs/drafters.md), or a
-            `Drafter` of your own.
+        drafter: its name, such as "auto", "none" or "draft:MODEL" (see docs/drafters.md), or a
+            `Drafter` of your own. auto takes what is on this machine and fetches nothing.
         k: draft tokens on a path, or "auto".
         engine_config: which engine, and sizes of its pages, cache and prompt chunks.
         progress: told about long work.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 import numpy as np
@@ -134,6 +135,19 @@ class Proposal:
         if self.is_chain:
             return len(self.tokens)
         return int(self.depths().max())
+
+    def num_matched(self, tokens: Sequence[int]) -> int:
+        """How many of `tokens`, from the first on, lie on one path."""
+        if self.is_chain:
+            pairs = zip(self.tokens.tolist(), tokens, strict=False)
+            return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        edges = zip(self.parents.tolist(), self.tokens.tolist(), strict=True)
+        children = {edge: node for node, edge in enumerate(edges)}
+        node, count = ROOT, 0
+        while count < len(tokens) and (node, tokens[count]) in children:
+            node = children[node, tokens[count]]
+            count += 1
+        return count
 
     def depths(self) -> IntArray:
         """[N] depth of each token, 1 for the first level."""

@@ -101,11 +101,11 @@ def test_both_ways_take_turns_in_going_first(
     monkeypatch.setattr(LLM, "generate", recording)
     with load(tiny_model, k=4) as llm:
         comparison = compare(llm, "the the the the", 24, rounds=3)
-    assert order == ["none", "ngram", "ngram", "none", "none", "ngram"]
+    assert order == ["none", "suffix", "suffix", "none", "none", "suffix"]
     assert comparison.is_identical
     assert all(item.completion.drafter == "none" for item in comparison.plain)
     assert all(item.completion.stats.drafted == 0 for item in comparison.plain)
-    assert all(item.completion.drafter == "ngram" for item in comparison.speculative)
+    assert all(item.completion.drafter == "suffix" for item in comparison.speculative)
 
 
 @pytest.mark.usefixtures("tiny_demo")

@@ -39,7 +39,7 @@ def test_json_has_every_field(tiny_model: str) -> None:
     assert usage["completion_tokens"] == 8
     assert usage["total_tokens"] == usage["prompt_tokens"] + 8
     speculation = result["speculation"]
-    assert speculation["drafter"] == "ngram"
+    assert speculation["drafter"] == "suffix"
     assert {"passes", "drafted", "accepted", "acceptance_rate", "mean_accepted_length"} <= set(
         speculation
     )

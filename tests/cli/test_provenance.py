@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from oneglance.cli.provenance import cpu_name, git_is_modified, git_revision, provenance
+from oneglance.cli.provenance import git_is_modified, git_revision, provenance
+from oneglance.machine import cpu_name
 
 
 def git(folder: Path, *arguments: str) -> str:

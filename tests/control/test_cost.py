@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oneglance.control.cost import DraftCosts, PassCosts
+from oneglance.control.cost import PassCosts
 
 
 def seconds(costs: PassCosts, *num_rows: int) -> list[float]:
@@ -47,22 +47,3 @@ def test_an_interrupted_pass_moves_little() -> None:
         costs.note(1, 0.01)
     costs.note(1, 10.0)
     assert seconds(costs, 1)[0] < 0.02
-
-
-def test_drafts_are_free_until_one_is_timed() -> None:
-    costs = DraftCosts()
-    assert costs.seconds_per_token == 0.0
-    costs.note(0, 0.5)
-    assert costs.seconds_per_token == 0.0, "there is no token that it could be the price of"
-    costs.note(4, 0.02)
-    assert costs.seconds_per_token == pytest.approx(0.005)
-
-
-def test_the_price_of_drafts_follows_the_machine_and_not_a_single_slow_draft() -> None:
-    costs = DraftCosts()
-    costs.note(4, 0.02)
-    costs.note(1, 1.0)
-    assert costs.seconds_per_token < 0.006
-    for _ in range(40):
-        costs.note(4, 0.04)
-    assert costs.seconds_per_token == pytest.approx(0.01, rel=0.01)

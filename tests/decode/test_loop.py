@@ -11,6 +11,7 @@ import pytest
 from tests.engine.random_models import random_model
 
 from oneglance.config import EngineConfig, SamplingParams
+from oneglance.control.controller import cut_drafts
 from oneglance.control.length import Control
 from oneglance.decode import step as step_module
 from oneglance.decode.loop import Decoder
@@ -275,13 +276,14 @@ def test_each_request_has_its_own_draft_length() -> None:
     """A request whose drafts fail does not shorten those of its neighbour."""
     control = Control.without_a_clock(row_share=0.4)
     target = ScriptedEngine(SCRIPT, V)
-    decoder = Decoder(target, VOCABULARY, NoDrafter(), k="auto", control=control)
-    first, second = (decoder.begin((0,), SamplingParams(max_tokens=50)) for _ in range(2))
-    for _ in range(3):
-        first.draft_length.update(5, 0)
-        second.draft_length.update(5, 5)
-    assert first.draft_request().num_draft_tokens == 0
-    assert second.draft_request().num_draft_tokens > 4
+    decoder = Decoder(target, VOCABULARY, NgramDrafter(), k="auto", control=control)
+    lengths = [decoder.begin((0,), SamplingParams(max_tokens=50)).draft_length for _ in range(2)]
+    for _ in range(6):
+        lengths[0].note(Proposal.chain([1]), 1, [0])
+        lengths[1].note(Proposal.chain([1] * 5), 5, [1] * 6)
+    drafts = cut_drafts(lengths, [Proposal.chain([1] * 8)] * 2)
+    assert len(drafts[0]) == 0
+    assert len(drafts[1]) > 4
 
 
 class Greedy(Drafter[None]):

@@ -143,23 +143,13 @@ def test_end_of_text_is_ordinary_for_the_law_and_for_the_end_on_request(ignore_e
     assert sequence.eos_ids == (frozenset() if ignore_eos else {EOS})
 
 
-def test_the_length_policy_hears_of_each_pass_and_is_cut_near_the_limit() -> None:
-    heard: list[tuple[int, int, int | None]] = []
-
-    class Attentive(FixedLength):
-        def update(self, num_drafted: int, num_accepted: int, num_nodes: int | None = None) -> None:
-            heard.append((num_drafted, num_accepted, num_nodes))
-
+def test_drafts_are_no_longer_than_can_be_delivered() -> None:
     sequence = begin(max_new_tokens=12)
-    sequence.draft_length = Attentive(8)
-    request = sequence.draft_request()
+    request = sequence.draft_request(8)
     assert (request.num_draft_tokens, request.max_depth) == (8, 11)
     deliver(sequence, chain(1, 1, 1, 1, 1), [0, 1, 2, 3, 4], 1)
-    request = sequence.draft_request()
+    request = sequence.draft_request(8)
     assert (request.num_draft_tokens, request.max_depth) == (5, 5), "six more can be delivered"
-    fork = Proposal(tokens=np.array([1, 2, 1]), parents=np.array([ROOT, ROOT, 0]))
-    deliver(sequence, fork, [], 1)
-    assert heard == [(5, 5, None), (2, 0, 3)]
 
 
 def test_processors_are_asked_up_to_the_end_only() -> None:

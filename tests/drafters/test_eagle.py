@@ -242,7 +242,7 @@ def test_with_another_drafter_it_sees_as_much(pair: Pair) -> None:
     drafter = drafter_of(pair)
     mixed = HybridDrafter(
         [NgramDrafter(min_ngram=1), drafter],
-        lambda _: PartLength(Control.without_a_clock(0.1, 0.0)),
+        lambda _part, _num_prompt: PartLength(Control.without_a_clock(0.1, 0.0)),
     )
     plain = run(decoder_of(pair, NoDrafter()), TOKENS[:20])
     both = run(decoder_of(pair, mixed), TOKENS[:20])

@@ -55,7 +55,7 @@ def setup(
         make_engine=make_engine,
         engine_config=engine_config,
         local_drafts=lambda _: [],
-        make_length=lambda _: PartLength(Control()),
+        make_length=lambda _, num_prompt: PartLength(Control(), num_prompt),
     )
 
 

@@ -124,7 +124,7 @@ def setup(target: Checkpoint, engine: Engine) -> DrafterSetup:
         make_engine=lambda _: engine,
         engine_config=EngineConfig(),
         local_drafts=lambda _: [],
-        make_length=lambda _: PartLength(Control()),
+        make_length=lambda _part, _num_prompt: PartLength(Control()),
     )
 
 

@@ -75,7 +75,9 @@ def hybrid(
     shares = {d.name: share for d, share in zip(drafters, draft_shares, strict=False)}
     return HybridDrafter(
         drafters,
-        lambda name: PartLength(Control.without_a_clock(row_share, shares.get(name, 0.0))),
+        lambda part, num_prompt: PartLength(
+            Control.without_a_clock(row_share, shares.get(part.name, 0.0)), num_prompt
+        ),
     )
 
 

@@ -41,7 +41,7 @@ def setup_of(llm: LLM) -> DrafterSetup:
         make_engine=lambda _: llm.engine,
         engine_config=EngineConfig(),
         local_drafts=lambda _: [],
-        make_length=lambda _: PartLength(Control()),
+        make_length=lambda _part, _num_prompt: PartLength(Control()),
     )
 
 

@@ -547,7 +547,7 @@ def test_21_another_vocabulary_is_mapped_by_its_strings_or_refused(tmp_path: Pat
         make_engine=lambda checkpoint: ReferenceEngine(checkpoint.config, checkpoint.weights),
         engine_config=EngineConfig(),
         local_drafts=lambda _: [],
-        make_length=lambda _: PartLength(Control()),
+        make_length=lambda _, num_prompt: PartLength(Control(), num_prompt),
     )
     words = target.tokenizer
     vocabulary = Vocabulary(words.vocab_size, words.eos_ids, words.token_bytes)

@@ -203,7 +203,7 @@ def test_json_object(llm: og.LLM) -> None:
     }
     assert result["finish_reason"] == "length"
     speculation = result["speculation"]
-    assert speculation["drafter"] == "ngram"
+    assert speculation["drafter"] == "suffix"
     assert speculation["delivered"] == 5
     assert set(speculation["seconds"]) == {"prefill", "draft", "verify", "accept"}
 

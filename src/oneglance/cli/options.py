@@ -74,13 +74,13 @@ class Options:
     drafter: Annotated[
         str,
         _text(
-            "Who drafts: ngram, suffix, lookahead, predicted:FILE, draft:MODEL, self:lowbit, some "
-            "joined by +, auto or none; docs/drafters.md has all.",
+            "Who drafts: auto, none, ngram, suffix, lookahead, predicted:FILE, draft:MODEL, "
+            "self:lowbit, or some joined by +; docs/drafters.md has all.",
             "-d",
             "--drafter",
             metavar="DRAFTER",
         ),
-    ] = "ngram"
+    ] = "auto"
     k: Annotated[str, _text("Most tokens to draft in a row.", "-k", metavar="N|auto")] = "auto"
     tree_nodes: Annotated[
         int | None, _count("Draft up to N tokens for a pass, on several branches.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from oneglance import __version__
+from oneglance.machine import cpu_name, num_cores
 
 PACKAGE_DIR = Path(__file__).parents[1]
 
@@ -50,23 +50,6 @@ def git_is_modified(folder: Path) -> bool | None:
     if git_revision(folder) is None:
         return None
     return bool(_git(folder, "status", "--porcelain", "--", "."))
-
-
-def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Model name of the processor; its architecture where the system does not tell more."""
-    if cpuinfo.is_file():
-        for line in cpuinfo.read_text(errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                return value.strip()
-    return platform.processor() or platform.machine()
-
-
-def num_cores() -> int:
-    """Logical cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

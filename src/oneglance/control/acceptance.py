@@ -7,9 +7,13 @@ import numpy as np
 from oneglance.types import Float64Array
 
 _DECAY = 0.95
-"""Weight of a pass relative to the one after it: about twenty passes are remembered."""
+"""Weight of a pass relative to the one after it: about twenty of a request are remembered."""
+_SHARED_DECAY = 0.99
+"""The same of what all requests share, which changes more slowly."""
 _PRIOR_WEIGHT = 2.0
 """How many trials the expectation before any trial counts for, over all depths."""
+_SHARED_WEIGHT = 8.0
+"""How many trials the expectation from other requests counts for at most."""
 _DEPTH_WEIGHT = 4.0
 """How many trials the average of all depths counts for at each depth."""
 FIRST_GUESS = 0.5
@@ -23,9 +27,11 @@ class Acceptance:
     reached lean on the average of all, and that on what the drafter achieved in other requests.
     """
 
-    def __init__(self, parent: Acceptance | None = None) -> None:
-        """Starts from what `parent` has learned, and lets it learn too; None: from a guess."""
+    def __init__(self, parent: Acceptance | None = None, guess: float = FIRST_GUESS) -> None:
+        """Starts from what `parent` has learned, and lets it learn too; None: from `guess`."""
         self._parent = parent
+        self._guess = guess
+        self._decay = _SHARED_DECAY if parent is None else _DECAY
         self._trials: list[float] = []
         self._kept: list[float] = []
         self._num_trials = 0.0
@@ -35,28 +41,32 @@ class Acceptance:
         """Learns from one draft.
 
         Args:
-            num_drafted: length of the longest path that was offered; 0: nothing is learned.
+            num_drafted: length of the longest path of which it is known whether it was right; 0:
+                nothing is learned.
             num_accepted: how many tokens of a path were kept.
         """
         if num_drafted == 0:
             return
         num_tried = min(num_accepted + 1, num_drafted)
         missing = [0.0] * (num_tried - len(self._trials))
-        self._trials = [_DECAY * count for count in self._trials] + missing
-        self._kept = [_DECAY * count for count in self._kept] + missing
+        self._trials = [self._decay * count for count in self._trials] + missing
+        self._kept = [self._decay * count for count in self._kept] + missing
         for index in range(num_tried):
             self._trials[index] += 1.0
             self._kept[index] += float(index < num_accepted)
-        self._num_trials = _DECAY * self._num_trials + num_tried
-        self._num_kept = _DECAY * self._num_kept + num_accepted
+        self._num_trials = self._decay * self._num_trials + num_tried
+        self._num_kept = self._decay * self._num_kept + num_accepted
         if self._parent is not None:
             self._parent.update(num_drafted, num_accepted)
 
     @property
     def rate(self) -> float:
         """Average over all depths."""
-        prior = FIRST_GUESS if self._parent is None else self._parent.rate
-        return (self._num_kept + _PRIOR_WEIGHT * prior) / (self._num_trials + _PRIOR_WEIGHT)
+        prior, weight = self._guess, _PRIOR_WEIGHT
+        if self._parent is not None:
+            prior = self._parent.rate
+            weight = min(_PRIOR_WEIGHT + self._parent._num_trials / 4, _SHARED_WEIGHT)
+        return (self._num_kept + weight * prior) / (self._num_trials + weight)
 
     def rates(self, num_tokens: int) -> Float64Array:
         """[num_tokens] for each depth from 1 on."""
@@ -68,12 +78,17 @@ class Acceptance:
         rest = [mean / _DEPTH_WEIGHT] * (num_tokens - len(known))
         return np.array(known + rest, dtype=np.float64)
 
-    def expected(self, num_tokens: int) -> Float64Array:
-        """[num_tokens + 1] tokens that are expected to be kept of a path of so many.
+    def reaches(self, num_tokens: int) -> Float64Array:
+        """[num_tokens] probability that a path is kept down to each depth.
 
-        Sums over depths of the product of the rates down to each (Leviathan et al.,
+        Their sum is the number of tokens that are expected to be kept (Leviathan et al.,
         arXiv:2211.17192, equation 1, with a rate for each depth).
         """
+        reaches: Float64Array = np.multiply.accumulate(self.rates(num_tokens))
+        return reaches
+
+    def expected(self, num_tokens: int) -> Float64Array:
+        """[num_tokens + 1] tokens that are expected to be kept of a path of so many."""
         expected = np.zeros(num_tokens + 1)
-        np.cumsum(np.cumprod(self.rates(num_tokens)), out=expected[1:])
+        np.cumsum(self.reaches(num_tokens), out=expected[1:])
         return expected

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from oneglance.control.acceptance import Acceptance
-from oneglance.control.cost import DraftCosts, KnownCosts, KnownDraftCosts, PassCosts
+from oneglance.control.cost import KnownCosts, PassCosts
+from oneglance.control.credit import Credit
+from oneglance.control.draft_cost import DraftCosts, DraftPrice, KnownDraftCosts
+from oneglance.control.reliability import Reliability
 from oneglance.errors import ParameterError
-from oneglance.types import Float64Array
+from oneglance.types import Float64Array, Proposal
 
 DraftLengthSpec = int | str
 """A number of draft tokens per pass, or "auto"."""
@@ -18,22 +20,53 @@ DraftLengthSpec = int | str
 MAX_LENGTH = 32
 """Most tokens that "auto" drafts in a row."""
 
-_LENGTHS = np.arange(MAX_LENGTH + 1)
+_FREE = 0.01
+"""A drafter whose longest draft costs less than this share of a pass is asked for it every time."""
+_MODEL_GUESS = 0.75
+"""Acceptance expected of a model that drafts, before any of its drafts was verified."""
+_MODEL_CALL = 0.02
+_UNSEEN_SHARE = 0.3
+"""A token that a model catches up with, in passes of one row: many are read in one pass."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """What is learned over many requests of one drafter: costs and acceptance.
+    """What is learned over many requests of one drafter: costs, acceptance, trust in its estimates.
 
     Attributes:
         pass_costs: of the target's passes; all drafters of a target may share it.
         draft_costs: of the drafter.
         acceptance: of the drafter.
+        reliability: of what the drafter says of its drafts.
+        exploration: for trying again, now and then, what no single request can afford to try, such
+            as a model that would have to read the prompt first.
     """
 
     pass_costs: PassCosts = field(default_factory=PassCosts)
     draft_costs: DraftCosts = field(default_factory=DraftCosts)
     acceptance: Acceptance = field(default_factory=Acceptance)
+    reliability: Reliability = field(default_factory=Reliability)
+    exploration: Credit = field(default_factory=lambda: Credit(0.0, per_pass=0.005))
+
+    @classmethod
+    def of_drafter(
+        cls, pass_costs: PassCosts, weight_share: float, measured: DraftPrice | None = None
+    ) -> Control:
+        """One for a drafter of which nothing has been measured.
+
+        Args:
+            pass_costs: of its target.
+            weight_share: weights that one of the drafter's own passes reads, in those of the
+                target; 0: it runs no model, and drafts are free until one is timed.
+            measured: its prices as `oneglance calibrate` measured them, in passes of one row.
+        """
+        if weight_share == 0.0:
+            return cls(pass_costs)
+        token = weight_share + _MODEL_CALL
+        guess = DraftPrice(_MODEL_CALL, token, _UNSEEN_SHARE * weight_share)
+        prior = guess if measured is None else measured
+        costs = DraftCosts(prior, lambda: pass_costs.seconds_of(1))
+        return cls(pass_costs, costs, Acceptance(guess=_MODEL_GUESS))
 
     @classmethod
     def without_a_clock(cls, row_share: float = 0.1, draft_share: float = 0.0) -> Control:
@@ -43,120 +76,214 @@ class Control:
             row_share: what each row of a pass after the first costs, in passes of one row.
             draft_share: what each draft token costs, in the same unit.
         """
-        return cls(KnownCosts(row_share), KnownDraftCosts(draft_share))
+        return cls(KnownCosts(row_share), KnownDraftCosts(DraftPrice(token=draft_share)))
 
 
 class DraftLength(ABC):
-    """Chooses K for one request, pass by pass."""
+    """What is known of one request, for choosing K pass by pass; see `control/controller.py`."""
+
+    def __init__(self, num_prompt: int = 0) -> None:
+        """Begins a request whose prompt has so many tokens."""
+        self.context = num_prompt
 
     @abstractmethod
-    def next(self, num_sequences: int = 1) -> int:
-        """Most tokens to draft for the next pass, in which so many sequences take part."""
-
-    @abstractmethod
-    def update(self, num_drafted: int, num_accepted: int, num_nodes: int | None = None) -> None:
-        """Learns how the last pass went.
+    def note(
+        self,
+        draft: Proposal,
+        num_verified: int,
+        decided: Sequence[int],
+        num_sequences: int = 1,
+    ) -> None:
+        """Learns how a pass went.
 
         Args:
-            num_drafted: length of the longest path that was drafted.
-            num_accepted: how many tokens were kept.
-            num_nodes: draft tokens on all branches together; None: it was a chain.
+            draft: what the drafter made, empty if it was not asked.
+            num_verified: how many of its tokens were in the pass.
+            decided: tokens that the pass decided.
+            num_sequences: how many sequences took part.
         """
 
 
 class FixedLength(DraftLength):
     """The same K in every pass."""
 
-    def __init__(self, num_draft_tokens: int) -> None:
-        """`num_draft_tokens` is K, at least 1."""
-        self._num_draft_tokens = num_draft_tokens
+    def __init__(self, num_draft_tokens: int, num_prompt: int = 0) -> None:
+        """`num_draft_tokens` is K, at least 0."""
+        super().__init__(num_prompt)
+        self.num_draft_tokens = num_draft_tokens
 
-    def next(self, num_sequences: int = 1) -> int:  # noqa: ARG002 (the same in any company)
-        """Returns K."""
-        return self._num_draft_tokens
-
-    def update(self, num_drafted: int, num_accepted: int, num_nodes: int | None = None) -> None:
-        """Nothing to learn."""
+    def note(
+        self,
+        draft: Proposal,  # noqa: ARG002 (there is nothing to learn)
+        num_verified: int,  # noqa: ARG002
+        decided: Sequence[int],
+        num_sequences: int = 1,  # noqa: ARG002
+    ) -> None:
+        """Counts the tokens."""
+        self.context += len(decided)
 
 
 class MeasuredLength(DraftLength):
-    """The K that promises most tokens a second, 0 where drafting loses.
+    """What "auto" knows of one request: how its drafts fared, and what it may spend on more.
 
-    Expected tokens of a pass, 1 + Σ_k Π_{d≤k} rate(d), over its expected seconds, those of
-    drafting included (Leviathan et al., arXiv:2211.17192, theorem 3.8, with measured costs).
-    While drafting loses it is tried again now and then, ever more seldom.
+    Attributes:
+        control: what is known of all requests of this drafter.
+        acceptance: of this request, by depth.
+        reliability: of what the drafter says of this request's drafts.
+        credit: what drafts may still cost it.
+        rows_per_token: rows of a pass for each token of depth; 1 for chains.
+        num_unseen: decided tokens that the drafter has not been told of with a call.
+        is_certain: its drafts are chains of point masses: any part of one may be left out after it
+            was made, and one that was not verified can still be compared with what was decided.
     """
 
-    _FIRST_WAIT = 8
-    _LONGEST_WAIT = 64
-    _LONGEST_AGE = 8
+    FIRST_WAIT = 8
+    LONGEST_WAIT = 64
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: Control, num_prompt: int = 0) -> None:
         """Shares what `control` has learned and adds to it."""
-        self._control = control
-        self._acceptance = Acceptance(control.acceptance)
-        self._nodes_per_token = 1.0
-        self._num_waited = 0
-        self._wait = self._FIRST_WAIT
-        self._best: int | None = None
-        self._age = 0
-        self._company = 1
+        super().__init__(num_prompt)
+        self.control = control
+        self.acceptance = Acceptance(control.acceptance)
+        self.reliability = Reliability(control.reliability)
+        self.credit = Credit()
+        self.rows_per_token = 1.0
+        self.num_unseen = num_prompt
+        self.is_certain = False
+        self.num_idle = 0
+        self._wait = self.FIRST_WAIT
+        self._is_asked = False
 
-    def next(self, num_sequences: int = 1) -> int:
-        """The best K; a short draft where none seems to pay but it is time to try."""
-        if not self._control.pass_costs.is_known:
-            return 0  # the first pass of all tells what one row costs
-        best = self._best_length(num_sequences)
-        if best > 0:
-            self._num_waited, self._wait = 0, self._FIRST_WAIT
-            return best
-        self._num_waited += 1
-        if self._num_waited < self._wait:
-            return 0
-        self._num_waited, self._wait = 0, min(2 * self._wait, self._LONGEST_WAIT)
-        return 1
+    @property
+    def is_free(self) -> bool:
+        """Whether it is best asked for the longest draft every time, of which the rest is cut."""
+        price = self.control.draft_costs.price
+        return self.is_certain and price.of(MAX_LENGTH) < _FREE * self.control.pass_costs.one_row
 
-    def _best_length(self, num_sequences: int) -> int:
-        """Computed anew when an outcome was learned, and now and then as costs change slowly."""
-        self._age += 1
-        if self._best is None or self._age > self._LONGEST_AGE or num_sequences != self._company:
-            self._best, self._age = int(np.argmax(self.speeds(num_sequences))), 0
-            self._company = num_sequences
-        return self._best
+    @property
+    def is_resting(self) -> bool:
+        """Whether drafting lost a moment ago, so that it need not be thought about yet."""
+        return self.num_idle % self.FIRST_WAIT > 0
 
-    def speeds(self, num_sequences: int = 1) -> Float64Array:
-        """[MAX_LENGTH + 1] tokens a second of each sequence that are expected of each K."""
-        tokens = 1.0 + self._acceptance.expected(MAX_LENGTH)
-        nodes = np.rint(_LENGTHS * self._nodes_per_token).astype(np.int64)
-        passes = self._control.pass_costs.seconds(num_sequences * (1 + nodes))
-        drafts = _LENGTHS * (num_sequences * self._control.draft_costs.seconds_per_token)
-        speeds: Float64Array = tokens / (passes + drafts)
-        return speeds
+    def ask(self, num_tokens: int) -> int:
+        """Settles on a length; where that is 0, a short attempt is made now and then.
 
-    def update(self, num_drafted: int, num_accepted: int, num_nodes: int | None = None) -> None:
-        """Learns how the last pass went; an empty draft changes nothing."""
-        if num_drafted == 0:
+        Args:
+            num_tokens: what seems best.
+
+        Returns:
+            That, or 1 for an attempt, which comes ever more seldom.
+        """
+        self.num_idle = 0 if num_tokens > 0 else self.num_idle + 1
+        if num_tokens > 0:
+            self._wait = self.FIRST_WAIT
+        elif self.num_idle >= self._wait and self._can_try():
+            num_tokens, self.num_idle = 1, 0
+            self._wait = min(2 * self._wait, self.LONGEST_WAIT)
+        self._is_asked = num_tokens > 0
+        return num_tokens
+
+    def _can_try(self) -> bool:
+        """Whether a draft of one token, with all that must be caught up with, can be paid for."""
+        costs = self.control
+        catching_up = costs.draft_costs.price.unseen * self.num_unseen / costs.pass_costs.one_row
+        price = self.price(1, 1, 1) + catching_up
+        return price <= self.credit.tokens or costs.exploration.pay(price)
+
+    def reaches(self, num_tokens: int, said: float | None = None) -> Float64Array:
+        """[num_tokens] probability that a path is kept down to each depth.
+
+        Args:
+            num_tokens: its length.
+            said: how many tokens the drafter expects to be kept of it; None: it says nothing.
+        """
+        if said is None:
+            return self.acceptance.reaches(num_tokens)
+        return self.reliability.reaches(num_tokens, said)
+
+    def price(self, num_tokens: int, num_rows: float, num_sequences: int) -> float:
+        """What a draft costs, in tokens that plain decoding would deliver in the same time.
+
+        Args:
+            num_tokens: depth to be drafted; 0 where the draft is there already.
+            num_rows: of the draft, in the pass.
+            num_sequences: of the pass.
+        """
+        costs = self.control.pass_costs
+        attended = num_sequences * self.context
+        plain = costs.seconds_of(num_sequences, attended)
+        wide = costs.seconds_of(num_sequences + num_rows, attended + num_rows * self.context)
+        drafting = self.control.draft_costs.price.of(num_tokens) if num_tokens else 0.0
+        return (wide - plain + drafting) * num_sequences / plain
+
+    def affordable(self, num_tokens: int, num_sequences: int, is_there: bool) -> int:
+        """The part of a draft that the request's credit pays for.
+
+        Args:
+            num_tokens: what one would like.
+            num_sequences: of the pass.
+            is_there: drafting is paid for already.
+        """
+        while num_tokens > 0:
+            rows = num_tokens * self.rows_per_token
+            drafted = 0 if is_there else num_tokens
+            if self.price(drafted, rows, num_sequences) <= self.credit.tokens:
+                break
+            num_tokens -= 1 + num_tokens // 4
+        return max(num_tokens, 0)
+
+    def note(
+        self,
+        draft: Proposal,
+        num_verified: int,
+        decided: Sequence[int],
+        num_sequences: int = 1,
+    ) -> None:
+        """Learns how a pass went; a draft that was not verified tells as much as was decided."""
+        num_kept = 0
+        depth = draft.max_depth
+        if depth > 0:
+            num_known, num_matched = min(depth, len(decided)), draft.num_matched(decided)
+            self.acceptance.update(num_known, num_matched)
+            if draft.expected is not None:
+                self.reliability.update(depth, draft.expected, num_known, num_matched)
+            if draft.draft_probs is not None or not draft.is_chain:
+                self.rows_per_token += 0.2 * (len(draft) / depth - self.rows_per_token)
+            self.is_certain = draft.draft_probs is None and draft.is_chain
+            num_kept = num_matched
+        self._book(depth, num_verified, min(num_kept, num_verified), num_sequences)
+        seen = num_kept if self._is_asked else -self.num_unseen
+        self.num_unseen = len(decided) - seen
+        self.context += len(decided)
+        self._is_asked = False
+
+    def _book(self, depth: int, num_verified: int, num_kept: int, num_sequences: int) -> None:
+        is_paid = self._is_asked and not self.is_free
+        self.control.exploration.note_pass()
+        if num_verified == 0 and not is_paid:
+            self.credit.note_pass()
             return
-        self._best = None
-        self._acceptance.update(num_drafted, num_accepted)
-        if num_nodes is not None:
-            self._nodes_per_token += 0.2 * (num_nodes / num_drafted - self._nodes_per_token)
+        drafted = max(depth, 1) if is_paid else 0
+        self.credit.note_pass(num_kept, self.price(drafted, num_verified, num_sequences))
 
 
-def make_draft_length(spec: DraftLengthSpec, control: Control | None = None) -> DraftLength:
+def make_draft_length(
+    spec: DraftLengthSpec, control: Control | None = None, num_prompt: int = 0
+) -> DraftLength:
     """A fresh policy for one request.
 
     Args:
         spec: K, or "auto".
         control: what "auto" starts from; None: from nothing.
+        num_prompt: tokens of the prompt.
 
     Raises:
         ParameterError: `spec` is neither "auto" nor a whole number of at least 1.
     """
     if spec == "auto":
-        return MeasuredLength(Control() if control is None else control)
+        return MeasuredLength(Control() if control is None else control, num_prompt)
     if isinstance(spec, int) and not isinstance(spec, bool) and spec >= 1:
-        return FixedLength(spec)
+        return FixedLength(spec, num_prompt)
     raise ParameterError(
         f"k = {spec!r} cannot be used; it must be auto or a whole number of at least 1. "
         "To switch speculation off, use the drafter none."

@@ -114,7 +114,7 @@ class Decoder:
                 noise=noise_for(params) if noise is None else noise,
                 vocabulary=self.vocabulary,
                 max_new_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
-                draft_length=self._draft_length(),
+                draft_length=self._draft_length(len(prompt)),
                 num_tree_nodes=self.tree_nodes,
             )
             sequence.session = self.drafter.start(
@@ -212,7 +212,7 @@ class Decoder:
         )
         sequence.stats.prefill_seconds = perf_counter() - started
 
-    def _draft_length(self) -> DraftLength:
+    def _draft_length(self, num_prompt: int) -> DraftLength:
         if self.k == "auto" and self.drafter.chooses_length:
-            return FixedLength(MAX_LENGTH)
-        return make_draft_length(self.k, self.control)
+            return FixedLength(MAX_LENGTH, num_prompt)
+        return make_draft_length(self.k, self.control, num_prompt)

@@ -94,13 +94,23 @@ class DecodingSequence:
         self.params = replace(params, logits_processors=processors)
         self._num_released = 0
 
-    def draft_request(self, num_sequences: int = 1) -> DraftRequest[Any]:
-        """What to ask of the drafter in a pass of so many sequences.
+    @property
+    def draft_room(self) -> int:
+        """Draft tokens in a row that could be delivered.
 
-        A pass delivers one token more than it accepts, hence one less than remains is asked for.
+        A pass delivers one token more than it accepts, hence one less than remains.
         """
-        room = self._stop.num_remaining - 1
-        num_draft_tokens = min(self.draft_length.next(num_sequences), room)
+        return self._stop.num_remaining - 1
+
+    @property
+    def context(self) -> int:
+        """Tokens before the rows of the next pass."""
+        return len(self.history.prompt) + self.history.num_output
+
+    def draft_request(self, num_draft_tokens: int) -> DraftRequest[Any]:
+        """What to ask of the drafter: at most so many tokens in a row."""
+        room = self.draft_room
+        num_draft_tokens = min(num_draft_tokens, room)
         return DraftRequest(self.session, num_draft_tokens, self._num_tree_nodes, room)
 
     def rows(self, proposal: Proposal) -> TreeRows:
@@ -149,8 +159,6 @@ class DecodingSequence:
         self._take(acceptance.next_token, acceptance.kind, None, law, last, pass_index, decided)
         self.stats.passes += 1
         self.stats.drafted += len(proposal)
-        num_nodes = None if proposal.is_chain else len(proposal)
-        self.draft_length.update(proposal.max_depth, len(acceptance.path), num_nodes)
         num_delivered = max(0, len(self.tokens) - num_before)  # a stop string can reach back
         return decided, self._release(_trace(proposal, acceptance, num_delivered))
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
+from oneglance.control.controller import choose_lengths, cut_drafts, note_draft
 from oneglance.control.length import Control
 from oneglance.decode.sequence import DecodingSequence, Delivery
 from oneglance.drafters.base import Drafter, DraftRequest
@@ -35,13 +36,19 @@ def step(
         What each sequence delivered, in order.
     """
     times = [perf_counter()]
+    contexts = [s.context for s in sequences]
 
     # 1. Propose: the drafter guesses what comes next, a chain or a tree of tokens.
-    requests = [s.draft_request(len(sequences)) for s in sequences]
-    proposals = drafter.propose(requests)
-    for request, proposal in zip(requests, proposals, strict=True):
-        _check_size(drafter, request, proposal)
+    lengths = [s.draft_length for s in sequences]
+    wishes = choose_lengths(lengths, [s.draft_room for s in sequences])
+    requests = [s.draft_request(wish) for s, wish in zip(sequences, wishes, strict=True)]
+    drafts = drafter.propose(requests)
+    for request, draft in zip(requests, drafts, strict=True):
+        _check_size(drafter, request, draft)
+    # Of what is a function of the prefix, the part that is not worth its rows is left out.
+    proposals = drafts if drafter.reaches_further else cut_drafts(lengths, drafts)
     times.append(perf_counter())
+    note_draft(lengths, wishes, drafts, times[1] - times[0])
 
     # 2. Verify: one pass evaluates the last decided token and every guess after it.
     rows = [s.rows(proposal) for s, proposal in zip(sequences, proposals, strict=True)]
@@ -49,7 +56,7 @@ def step(
     times.append(perf_counter())
 
     deliveries = []
-    for i, (s, proposal) in enumerate(zip(sequences, proposals, strict=True)):
+    for i, (s, draft, proposal) in enumerate(zip(sequences, drafts, proposals, strict=True)):
         # 3. Accept: keep the guesses that the target's law allows, add one token of its own.
         logits = output.logits[i]
         law = s.law(logits, proposal)
@@ -59,6 +66,7 @@ def step(
         start, path = target.length(s.handle), [0, *(node + 1 for node in acceptance.path)]
         target.commit(s.handle, path)
         decided, delivery = s.deliver(proposal, acceptance, law)
+        s.draft_length.note(draft, len(proposal), decided, len(sequences))
         drafter.see(s.session, proposal, logits)
         if drafter.hidden_layers:
             hidden = {layer: states[i][path] for layer, states in output.hidden.items()}
@@ -68,7 +76,9 @@ def step(
     times.append(perf_counter())
 
     _share_time(sequences, times)
-    _note_costs(control, sequences, proposals, times)
+    num_rows = [len(proposal) + 1 for proposal in proposals]
+    attended = sum(count * context for count, context in zip(num_rows, contexts, strict=True))
+    control.pass_costs.note(sum(num_rows), times[3] - times[1], attended)
     return deliveries
 
 
@@ -89,20 +99,3 @@ def _share_time(sequences: Sequence[DecodingSequence], times: list[float]) -> No
         s.stats.draft_seconds += (drafted - start) / len(sequences)
         s.stats.verify_seconds += (verified - drafted) / len(sequences)
         s.stats.accept_seconds += (accepted - verified) / len(sequences)
-
-
-def _note_costs(
-    control: Control,
-    sequences: Sequence[DecodingSequence],
-    proposals: Sequence[Proposal],
-    times: list[float],
-) -> None:
-    """Tells what this pass and its drafts cost."""
-    start, drafted, _, accepted = times
-    num_rows = sum(len(proposal) + 1 for proposal in proposals)
-    control.pass_costs.note(num_rows, accepted - drafted)
-    # A request's first draft may feed the prompt to a draft model, which is no price of drafting.
-    pairs = zip(sequences, proposals, strict=True)
-    if all(s.stats.drafted > len(proposal) for s, proposal in pairs):
-        num_tokens = sum(proposal.max_depth for proposal in proposals)
-        control.draft_costs.note(num_tokens, drafted - start)

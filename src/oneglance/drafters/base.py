@@ -97,6 +97,8 @@ class Drafter(ABC, Generic[Session]):
             lie deeper than K, and there may be more than K of them without a node budget.
         hidden_layers: of which layers of the target it reads hidden states, as
             `Batch.hidden_layers` counts them; none: `see_hidden` is never called.
+        own_weights: weights that one pass of the model that drafts reads; 0: there is none. What a
+            draft costs is expected of it until drafts have been timed.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Drafter(ABC, Generic[Session]):
     uses_prediction: bool = False
     reaches_further: bool = False
     hidden_layers: tuple[int, ...] = ()
+    own_weights: int = 0
 
     def check(self, hints: DraftHints) -> None:
         """Refuses a request that this drafter cannot serve, before any work starts.

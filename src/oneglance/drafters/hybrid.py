@@ -21,7 +21,6 @@ import numpy as np
 
 from oneglance.drafters.base import DraftContext, Drafter, DraftHints, DraftRequest
 from oneglance.drafters.merge import Merged, merge
-from oneglance.drafters.paths import PathTree
 from oneglance.errors import ParameterError
 from oneglance.types import Float32Array, IntArray, Proposal
 
@@ -29,11 +28,11 @@ from oneglance.types import Float32Array, IntArray, Proposal
 class PartPolicy(Protocol):
     """What the hybrid must know of one part in one request; see `control/part.py`."""
 
-    def next(self, num_sequences: int = 1) -> int:
+    def next(self, room: int, num_sequences: int) -> int:
         """How much to draft; 0 where drafting loses."""
 
-    def promised_speed(self, num_sequences: int) -> float:
-        """Tokens a second of its best length, drafting included."""
+    def promises_more(self, reached: float, room: int, num_sequences: int) -> bool:
+        """Whether its best length promises more tokens a second than a draft that is there."""
 
     def expected_of(self, num_tokens: int, said: float | None) -> float:
         """Tokens that are expected to be kept of a draft of that length."""
@@ -41,28 +40,49 @@ class PartPolicy(Protocol):
     def speed(self, num_expected: float, num_nodes: int, num_sequences: int) -> float:
         """Tokens a second of a pass that verifies a draft which is there already."""
 
-    def note_draft(self, num_tokens: int, seconds: float) -> None:
-        """Hears what a draft cost."""
+    def cut(self, draft: Proposal, num_sequences: int) -> Proposal:
+        """The part of a draft that is worth its rows; what was drawn at random stays whole."""
 
-    def note_outcome(
-        self, num_drafted: int, num_accepted: int, num_nodes: int | None, said: float | None
+    @property
+    def num_unseen(self) -> int:
+        """Decided tokens that the part has not been told of with a call."""
+
+    def note_draft(self, num_tokens: int, seconds: float, num_unseen: int) -> None:
+        """Hears what a call cost."""
+
+    def note(
+        self, draft: Proposal, num_verified: int, decided: Sequence[int], num_sequences: int
     ) -> None:
-        """Hears what became of a draft, or what would have."""
+        """Hears what became of a draft, or what would have: the tokens that were decided."""
+
+
+MakePolicy = Callable[[Drafter[Any], int], PartPolicy]
+"""Makes the policy of a part for one request, whose prompt has so many tokens."""
 
 
 @dataclass
 class _Part:
-    """One drafter in one request, and its draft for the coming pass."""
+    """One drafter in one request, and its draft for the coming pass.
+
+    Attributes:
+        drafter: the drafter.
+        session: its session.
+        policy: decides how much it drafts.
+        made: what it drafted; None: nothing, or it was not asked.
+        draft: what of that is worth its rows; None: nothing.
+    """
 
     drafter: Drafter[Any]
     session: Any
     policy: PartPolicy
+    made: Proposal | None = None
     draft: Proposal | None = None
-    num_drafts: int = 0
 
     def expected(self) -> float:
         """Tokens of its draft that are expected to be kept."""
         assert self.draft is not None, "nothing is drafted"
+        if self.draft is not self.made and self.draft.expected is not None:
+            return self.draft.expected  # the policy's own estimate, of what it left
         return self.policy.expected_of(self.draft.max_depth, self.draft.expected)
 
 
@@ -74,11 +94,13 @@ class HybridSession:
         parts: the drafters with their sessions.
         used: the parts whose drafts are being verified, in the order of `places`.
         places: for each of them, where its nodes lie in the proposal.
+        num_sequences: of the pass that is under way.
     """
 
     parts: list[_Part]
     used: list[_Part] = field(default_factory=list)
     places: tuple[IntArray, ...] = ()
+    num_sequences: int = 1
 
 
 class HybridDrafter(Drafter[HybridSession]):
@@ -86,14 +108,12 @@ class HybridDrafter(Drafter[HybridSession]):
 
     chooses_length = True
 
-    def __init__(
-        self, drafters: Sequence[Drafter[Any]], make_length: Callable[[str], PartPolicy]
-    ) -> None:
+    def __init__(self, drafters: Sequence[Drafter[Any]], make_length: MakePolicy) -> None:
         """Takes the parts.
 
         Args:
             drafters: at least two, in order of cost.
-            make_length: makes the length policy of a part by its name, for one request.
+            make_length: makes the length policy of a part.
 
         Raises:
             ParameterError: a part occurs twice, or never drafts.
@@ -113,6 +133,11 @@ class HybridDrafter(Drafter[HybridSession]):
         self._drafters = tuple(drafters)
         self._make_length = make_length
 
+    @property
+    def parts(self) -> tuple[Drafter[Any], ...]:
+        """The drafters, in order of cost."""
+        return self._drafters
+
     def check(self, hints: DraftHints) -> None:
         """Refuses a request that a part cannot serve; a prediction needs one part to use it."""
         super().check(hints)
@@ -121,21 +146,22 @@ class HybridDrafter(Drafter[HybridSession]):
 
     def start(self, context: DraftContext) -> HybridSession:
         """Begins the request with every part."""
+        num_prompt = len(context.prompt)
         return HybridSession(
             [
-                _Part(drafter, drafter.start(context), self._make_length(drafter.name))
+                _Part(drafter, drafter.start(context), self._make_length(drafter, num_prompt))
                 for drafter in self._drafters
             ]
         )
 
     def propose(self, requests: Sequence[DraftRequest[HybridSession]]) -> list[Proposal]:
         """Asks the parts, each for all requests that still look for a better draft."""
+        for request in requests:
+            request.session.num_sequences = len(requests)
         looking = list(requests)
         for index in range(len(self._drafters)):
             self._ask(index, looking, len(requests))
-            looking = [
-                each for each in looking if _is_more_promised(each.session, index, len(requests))
-            ]
+            looking = [each for each in looking if _is_more_promised(each, index, len(requests))]
         return [_choose(request, len(requests), self.name) for request in requests]
 
     def see(self, session: HybridSession, proposal: Proposal, logits: Float32Array) -> None:
@@ -162,9 +188,11 @@ class HybridDrafter(Drafter[HybridSession]):
     def observe(self, session: HybridSession, tokens: Sequence[int]) -> None:
         """Tells every part what was decided, and its policy how far its draft agrees with it."""
         for part in session.parts:
-            if part.draft is not None:
-                _note_outcome(part, tokens, is_used=any(part is used for used in session.used))
-                part.draft = None
+            is_used = any(part is used for used in session.used)
+            num_verified = len(part.draft) if is_used and part.draft is not None else 0
+            made = Proposal.empty(part.drafter.name) if part.made is None else part.made
+            part.policy.note(made, num_verified, tokens, session.num_sequences)
+            part.made = part.draft = None
             part.drafter.observe(part.session, tokens)
         session.used, session.places = [], ()
 
@@ -188,34 +216,40 @@ class HybridDrafter(Drafter[HybridSession]):
         wishes: list[DraftRequest[Any]] = []
         for request in requests:
             part = request.session.parts[index]
-            length = min(part.policy.next(num_sequences), request.num_draft_tokens)
+            length = part.policy.next(request.num_draft_tokens, num_sequences)
             if length > 0:
                 asked.append(part)
                 wishes.append(replace(request, session=part.session, num_draft_tokens=length))
         if not asked:
             return
+        num_unseen = sum(part.policy.num_unseen for part in asked)
         started = perf_counter()
         drafts = self._drafters[index].propose(wishes)
-        seconds = perf_counter() - started
-        # A part's first draft may feed the prompt to a model, which is no price of drafting.
-        if all(part.num_drafts > 0 for part in asked):
-            asked[0].policy.note_draft(sum(draft.max_depth for draft in drafts), seconds)
-        for part, draft in zip(asked, drafts, strict=True):
-            part.draft = draft if len(draft) else None
-            part.num_drafts += 1
+        num_tokens = sum(draft.max_depth for draft in drafts)
+        asked[0].policy.note_draft(num_tokens, perf_counter() - started, num_unseen)
+        for part, wish, draft in zip(asked, wishes, drafts, strict=True):
+            part.made = draft if len(draft) else None
+            is_cut = len(draft) > 0 and wish.num_tree_nodes is None and not self.reaches_further
+            left = part.policy.cut(draft, num_sequences) if is_cut else draft
+            part.draft = left if len(left) else None
 
 
-def _is_more_promised(session: HybridSession, index: int, num_sequences: int) -> bool:
+def _is_more_promised(request: DraftRequest[HybridSession], index: int, num_sequences: int) -> bool:
     """Whether a part after `index` promises more than the drafts that are there."""
+    session = request.session
     drafts = [part for part in session.parts[: index + 1] if part.draft is not None]
     if not drafts:
         return True
     if any(part.draft is not None and part.draft.draft_probs is not None for part in drafts):
         return False
     reached = max(_speed(part, num_sequences) for part in drafts)
-    return any(
-        part.policy.promised_speed(num_sequences) > reached for part in session.parts[index + 1 :]
-    )
+    room = request.num_draft_tokens
+    # Each is asked, not only until one promises more: each counts how often it would be wanted.
+    promises = [
+        part.policy.promises_more(reached, room, num_sequences)
+        for part in session.parts[index + 1 :]
+    ]
+    return any(promises)
 
 
 def _speed(part: _Part, num_sequences: int) -> float:
@@ -272,16 +306,3 @@ def _share(part: _Part, depth: int) -> float:
     assert part.draft is not None, "nothing is drafted"
     whole = part.policy.expected_of(part.draft.max_depth, None)
     return min(1.0, part.policy.expected_of(depth, None) / whole) if whole > 0 else 0.0
-
-
-def _note_outcome(part: _Part, tokens: Sequence[int], is_used: bool) -> None:
-    """Tells a policy how far a draft agrees with what was decided, be it verified or not.
-
-    Of a draft that was not verified nothing is known beyond the tokens that were decided.
-    """
-    draft = part.draft
-    assert draft is not None, "nothing is drafted"
-    num_known = min(draft.max_depth, len(tokens))
-    num_nodes = None if draft.is_chain else len(draft)
-    said = draft.expected if is_used else None
-    part.policy.note_outcome(num_known, PathTree.of(draft).num_matched(tokens), num_nodes, said)

@@ -12,6 +12,7 @@ class NoDrafter(Drafter[None]):
     """Proposes nothing."""
 
     name = "none"
+    chooses_length = True
 
     def start(self, context: DraftContext) -> None:
         """Needs to know nothing."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from oneglance.checkpoints.base import Checkpoint
 from oneglance.config import EngineConfig
-from oneglance.drafters.hybrid import PartPolicy
+from oneglance.drafters.hybrid import MakePolicy
 from oneglance.engine.base import Engine
 from oneglance.heads.shipped import HeadKind, shipped_heads
 from oneglance.types import ProgressCallback
@@ -25,7 +25,7 @@ class DrafterSetup:
         make_engine: puts a checkpoint on an engine.
         engine_config: how engines are sized.
         local_drafts: models on this machine that are known to draft well for one of that name.
-        make_length: makes the length policy of one part of a hybrid, for one request.
+        make_length: makes the length policy of one part of a hybrid.
         progress: told about long work.
         shipped_heads: the folder of trained heads of a kind that come with the package for a
             target; None where there are none.
@@ -37,6 +37,6 @@ class DrafterSetup:
     make_engine: Callable[[Checkpoint], Engine]
     engine_config: EngineConfig
     local_drafts: Callable[[str], Sequence[str]]
-    make_length: Callable[[str], PartPolicy]
+    make_length: MakePolicy
     progress: ProgressCallback | None = None
     shipped_heads: Callable[[HeadKind, Checkpoint], Path | None] = shipped_heads

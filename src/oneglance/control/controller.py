@@ -1,0 +1,151 @@
+"""What to draft and what to verify in one pass, for all its sequences together.
+
+Before the drafter is asked: how long drafts may become, from how earlier ones fared and what
+drafting costs. Once drafts are there that are a function of the prefix: how much of each is worth
+its rows, from what their drafter says of them. Both maximise the expected tokens a second of the
+whole pass, so that drafts shrink as the batch grows, and end where speculation loses.
+
+What is drawn at random must be verified whatever it came to; only point masses are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oneglance.control.allocation import Fixed, Offer, allocate
+from oneglance.control.length import MAX_LENGTH, DraftLength, FixedLength, MeasuredLength
+from oneglance.types import Proposal
+
+_HORIZON = 32
+"""Over how many passes at most the price of catching up is spread: what was caught up with need
+not be read again."""
+
+
+def choose_lengths(lengths: Sequence[DraftLength], rooms: Sequence[int]) -> list[int]:
+    """The most tokens to draft in a row for each sequence of a pass.
+
+    Args:
+        lengths: what is known of each sequence.
+        rooms: the most that each could make use of.
+    """
+    chosen = [0] * len(lengths)
+    asking: list[tuple[int, MeasuredLength]] = []
+    fixed_rows, attended = 0, 0.0
+    for index, (length, room) in enumerate(zip(lengths, rooms, strict=True)):
+        fixed_rows, attended = fixed_rows + 1, attended + length.context
+        if isinstance(length, FixedLength):
+            chosen[index] = min(length.num_draft_tokens, room)
+            fixed_rows += chosen[index]
+            attended += chosen[index] * length.context
+        elif isinstance(length, MeasuredLength) and length.control.pass_costs.is_known:
+            # Before any pass was timed nothing is drafted: the first tells what one row costs.
+            if length.is_free:
+                chosen[index] = length.ask(min(room, MAX_LENGTH))
+            elif length.is_resting:
+                chosen[index] = min(length.ask(0), room)
+            else:
+                asking.append((index, length))
+    if asking:
+        fixed = Fixed(fixed_rows, len(lengths), attended)
+        for (index, _), number in zip(asking, _lengths(asking, rooms, fixed), strict=True):
+            chosen[index] = number
+    return chosen
+
+
+def _lengths(
+    asking: Sequence[tuple[int, MeasuredLength]], rooms: Sequence[int], fixed: Fixed
+) -> list[int]:
+    """Lengths for those whose drafts have a price."""
+    control = asking[0][1].control
+    price = control.draft_costs.price
+    offers = []
+    for index, length in asking:
+        room = max(rooms[index], 0)
+        passes = min(max(room / 2, 1.0), _HORIZON)
+        offers.append(
+            Offer(
+                length.reaches(min(room, MAX_LENGTH)),
+                length.context,
+                length.rows_per_token,
+                price.unseen * length.num_unseen / passes,
+            )
+        )
+    numbers = allocate(offers, fixed, control.pass_costs, price)
+    return [
+        min(length.ask(length.affordable(number, round(fixed.tokens), False)), max(rooms[index], 0))
+        for (index, length), number in zip(asking, numbers, strict=True)
+    ]
+
+
+def note_draft(
+    lengths: Sequence[DraftLength],
+    wishes: Sequence[int],
+    drafts: Sequence[Proposal],
+    seconds: float,
+) -> None:
+    """Learns what a call of the drafter cost, where its costs are asked for.
+
+    Args:
+        lengths: what is known of each sequence.
+        wishes: how much was asked for it.
+        drafts: what was drafted.
+        seconds: how long the call took.
+    """
+    asked = [
+        length
+        for length, wish in zip(lengths, wishes, strict=True)
+        if wish > 0 and isinstance(length, MeasuredLength)
+    ]
+    if asked:
+        num_tokens = sum(draft.max_depth for draft in drafts)
+        num_unseen = sum(length.num_unseen for length in asked)
+        asked[0].control.draft_costs.note(num_tokens, seconds, num_unseen)
+
+
+def cut_drafts(lengths: Sequence[DraftLength], drafts: Sequence[Proposal]) -> list[Proposal]:
+    """The part of each draft that is worth its rows.
+
+    Args:
+        lengths: what is known of each sequence.
+        drafts: what was drafted for it.
+
+    Returns:
+        Beginnings of the drafts that can be cut, the others as they are.
+    """
+    cut = list(drafts)
+    found = [
+        (index, length, draft)
+        for index, (length, draft) in enumerate(zip(lengths, drafts, strict=True))
+        if isinstance(length, MeasuredLength) and is_certain(draft)
+    ]
+    if not found:
+        return cut
+    is_open = {index for index, _, _ in found}
+    fixed_rows = [0 if index in is_open else len(draft) for index, draft in enumerate(drafts)]
+    said = [draft.expected or 0.0 for index, draft in enumerate(drafts) if index not in is_open]
+    fixed = Fixed(
+        len(lengths) + sum(fixed_rows),
+        len(lengths) + sum(said),
+        sum(length.context * (1 + rows) for length, rows in zip(lengths, fixed_rows, strict=True)),
+    )
+    offers = [
+        Offer(length.reaches(len(draft), draft.expected), length.context)
+        for _, length, draft in found
+    ]
+    numbers = allocate(offers, fixed, found[0][1].control.pass_costs)
+    for (index, length, draft), offer, number in zip(found, offers, numbers, strict=True):
+        kept = length.affordable(number, len(lengths), is_there=True)
+        cut[index] = beginning(draft, kept, float(offer.reaches[:kept].sum()))
+    return cut
+
+
+def is_certain(draft: Proposal) -> bool:
+    """Whether a draft is a chain that is a function of the prefix, so that it may be cut."""
+    return len(draft) > 0 and draft.draft_probs is None and draft.is_chain
+
+
+def beginning(draft: Proposal, num_tokens: int, expected: float) -> Proposal:
+    """The first tokens of a chain of point masses, with what is expected of them."""
+    if num_tokens == 0:
+        return Proposal.empty(draft.drafter)
+    return Proposal.chain(draft.tokens[:num_tokens].tolist(), None, draft.drafter, expected)

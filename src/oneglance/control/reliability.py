@@ -1,0 +1,95 @@
+"""How far a drafter's own estimates can be trusted: what it said against what became of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+
+from oneglance.types import Float64Array
+
+_DECAY = 0.995
+"""Weight of a draft relative to the one after it: about two hundred drafts are remembered."""
+_PRIOR_WEIGHT = 3.0
+"""How many trials the expectation before any trial counts for, in each class."""
+_EDGES = (0.2, 0.4, 0.6, 0.8, 0.95)
+"""Borders between the classes of what was said of a token."""
+_DEPTHS = (1, 2, 4)
+"""Depth at which each class of depths begins; tokens far down a path that was right so far are
+right more often than the first."""
+
+
+class Reliability:
+    """Probability that a token is kept, from what its drafter said of the whole draft.
+
+    A drafter says how many tokens of a chain it expects to be kept. That is read as a rate, the
+    same for every token; for each class of rates, and of depths, it is counted how often tokens
+    were kept whose path had been kept down to them. So what is learned does not depend on how much
+    of a draft was verified: a token tells only if it was reached.
+    """
+
+    def __init__(self, parent: Reliability | None = None) -> None:
+        """Starts from what `parent` has learned, and lets it learn too; None: from what is said."""
+        self._parent = parent
+        shape = (len(_EDGES) + 1, len(_DEPTHS))
+        self._trials = np.zeros(shape)
+        self._kept = np.zeros(shape)
+
+    def update(self, num_drafted: int, said: float, num_known: int, num_kept: int) -> None:
+        """Learns from one draft.
+
+        Args:
+            num_drafted: its length.
+            said: how many of its tokens were expected to be kept.
+            num_known: down to which depth it is known whether it was right.
+            num_kept: how many of those were right, from the first on.
+        """
+        num_tried = min(num_kept + 1, num_known)
+        if num_tried == 0:
+            return
+        level = bisect_right(_EDGES, rate_of(said, num_drafted))
+        self._trials *= _DECAY
+        self._kept *= _DECAY
+        for depth in range(1, num_tried + 1):
+            column = bisect_right(_DEPTHS, depth) - 1
+            self._trials[level, column] += 1.0
+            self._kept[level, column] += float(depth <= num_kept)
+        if self._parent is not None:
+            self._parent.update(num_drafted, said, num_known, num_kept)
+
+    def reaches(self, num_drafted: int, said: float) -> Float64Array:
+        """[num_drafted] probability that the chain is kept down to each depth."""
+        rate = rate_of(said, num_drafted)
+        by_class = self._rates(bisect_right(_EDGES, rate), rate)
+        rates = np.full(num_drafted, by_class[-1])
+        for column in range(len(_DEPTHS) - 1):
+            rates[_DEPTHS[column] - 1 : _DEPTHS[column + 1] - 1] = by_class[column]
+        reaches: Float64Array = np.multiply.accumulate(rates)
+        return reaches
+
+    def _rates(self, level: int, said: float) -> Float64Array:
+        """[number of depth classes] for one class of what is said."""
+        prior: float | Float64Array = said
+        if self._parent is not None:
+            prior = self._parent._rates(level, said)
+        rates: Float64Array = (self._kept[level] + _PRIOR_WEIGHT * prior) / (
+            self._trials[level] + _PRIOR_WEIGHT
+        )
+        return rates
+
+
+def rate_of(expected: float, num_tokens: int) -> float:
+    """The rate of acceptance a with a + a² + … + a^n = expected, by bisection.
+
+    Args:
+        expected: tokens that are kept; more than there are counts as all of them.
+        num_tokens: n, at least 1.
+    """
+    if num_tokens == 1:
+        return min(max(expected, 0.0), 1.0)
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        rate = (low + high) / 2
+        total = num_tokens if rate == 1.0 else rate * (1 - rate**num_tokens) / (1 - rate)
+        low, high = (rate, high) if total < expected else (low, rate)
+    return (low + high) / 2

@@ -1,0 +1,46 @@
+"""Marginal gains: against every way to share out rows."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from oneglance.control.allocation import MIN_GAIN, Fixed, Offer, allocate
+from oneglance.control.cost import KnownCosts
+from oneglance.control.draft_cost import DraftPrice
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_other_lengths_promise_more(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    reaches = [np.multiply.accumulate(generator.random(4) ** 0.4) for _ in range(3)]
+    costs = KnownCosts(float(generator.choice([0.02, 0.1, 0.3, 1.0])))
+    price = DraftPrice(0.02, float(generator.choice([0.0, 0.05])))
+    fixed = Fixed(4, 4.0)
+
+    def speed(lengths: tuple[int, ...]) -> float:
+        count = sum(lengths)
+        tokens = sum(each[:k].sum() for each, k in zip(reaches, lengths, strict=True))
+        drafting = price.of(count) if count else 0.0
+        return (4.0 + float(tokens)) / (costs.seconds_of(4 + count) + drafting)
+
+    found = allocate([Offer(each) for each in reaches], fixed, costs, price)
+    best = max(speed(lengths) for lengths in product(range(5), repeat=3))
+    assert speed(tuple(found)) >= best / (1 + MIN_GAIN)
+    assert any(found) == (best > speed((0, 0, 0)) * (1 + MIN_GAIN))
+
+
+def test_the_price_of_beginning_with_a_sequence_is_paid_once() -> None:
+    reaches = np.array([0.9, 0.8, 0.7, 0.6])
+    costs, fixed = KnownCosts(0.1), Fixed(2, 2.0)
+    cheap = allocate([Offer(reaches), Offer(reaches, entry=0.0)], fixed, costs)
+    dear = allocate([Offer(reaches), Offer(reaches, entry=50.0)], fixed, costs)
+    assert cheap[1] > 0
+    assert dear[1] == 0 or sum(dear) == 0
+
+
+def test_nothing_is_offered() -> None:
+    assert allocate([], Fixed(1, 1.0), KnownCosts()) == []
+    assert allocate([Offer(np.zeros(0))] * 2, Fixed(2, 2.0), KnownCosts()) == [0, 0]
