@@ -178,7 +178,7 @@ def test_a_draft_ends_where_it_is_unlikely() -> None:
     short, long = drafter(heads, 0.2), drafter(heads, 0.0)
     assert propose(short, begun(short), 3).max_depth == 1
     assert propose(long, begun(long), 3).max_depth == 3
-    with pytest.raises(ParameterError, match="min_confidence"):
+    with pytest.raises(ParameterError, match=r"min_reach = 1\.5"):
         drafter(heads, 1.5)
 
 
