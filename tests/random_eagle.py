@@ -15,8 +15,8 @@ from oneglance.engine.native.eagle_parallel import ParallelEagleEngine
 from oneglance.engine.native.engine import NativeEngine
 from oneglance.heads.eagle_config import EagleConfig, default_feature_layers
 from oneglance.heads.eagle_files import read_eagle, write_eagle
-from oneglance.heads.folder import HeadForm
 from oneglance.heads.eagle_names import SHARED, tensor_shapes
+from oneglance.heads.folder import HeadForm
 from oneglance.types import IntArray
 
 
