@@ -88,8 +88,10 @@ def same(one: Proposal, other: Proposal) -> bool:
     )
 
 
-@pytest.mark.parametrize("nodes", [None, 4], ids=["chain", "tree"])
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    ("variant", "nodes"),
+    [("eagle1", 4), ("eagle3", None), ("parallel", None), ("parallel", 4)],
+)
 def test_it_changes_no_law_and_no_answer(
     tmp_path: Path, variant: Variant, nodes: int | None
 ) -> None:
@@ -248,3 +250,11 @@ def test_with_another_drafter_it_sees_as_much(pair: Pair) -> None:
     both = run(decoder_of(pair, mixed), TOKENS[:20])
     assert both.history.tokens() == plain.history.tokens()
     assert any(trace.drafter == "eagle" for trace in both.trace)
+
+
+def test_a_prefix_that_only_the_head_kept_is_not_fed_twice(pair: Pair) -> None:
+    drafter = drafter_of(pair)
+    forgetful = decoder_of(pair, drafter, keep=0)
+    turn = [*run(forgetful, TOKENS[:30]).history.tokens(), *TOKENS[40:45]]
+    again = run(forgetful, turn)
+    assert again.trace == run(decoder_of(pair, drafter_of(pair)), turn).trace

@@ -139,15 +139,11 @@ def medusa(llm: LLM) -> Drafter[Any]:
 
 
 @cache  # packing takes a moment
-def eagle_head(llm: LLM, num_slots: int = 1) -> Drafter[Any]:
+def eagle_head(llm: LLM) -> Drafter[Any]:
     """A random head that can only draft the most frequent tokens, so that some are accepted."""
     words = [",", ".", " the", "\n", " and", " of", " a", " to", " is", " in", " The", ":"]
     ids = sorted(token for word in words for token in llm.tokenizer.encode(word))
-    return random_eagle(llm.checkpoint, llm.engine, np.array(ids), num_slots)
-
-
-def parallel_head(llm: LLM) -> Drafter[Any]:
-    return eagle_head(llm, num_slots=4)
+    return random_eagle(llm.checkpoint, llm.engine, np.array(ids))
 
 
 CASES = [
@@ -160,7 +156,6 @@ CASES = [
     Case("cascade:draft,draft", make=cascade_of_models),
     Case("draft:OTHER_VOCABULARY"),
     Case("eagle", make=eagle_head),
-    Case("eagle in parallel", make=parallel_head),
     Case("self:lowbit", make=low_bit_copy),
     Case("self:skip:10,18"),
     Case("self:exit:28"),
