@@ -134,6 +134,8 @@ def edited(pair: Pair, folder: Path, settings: dict[str, Any], **tensors: Any) -
     ("settings", "tensors", "message"),
     [
         ({"speculators_model_type": "dflash"}, {}, "no EAGLE head"),
+        ({"transformer_layer_config": 5}, {}, "an object is expected"),
+        ({}, {"fc__weight": torch.ones(64)}, "fc.weight is"),
         ({"norm_before_fc": True}, {}, "'norm_before_fc'"),
         ({"norm_output": True}, {}, "normalised outputs"),
         ({"eagle_aux_hidden_state_layer_ids": [2, 3, 9]}, {}, "not among the 6 layers"),

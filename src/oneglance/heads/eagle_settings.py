@@ -45,7 +45,7 @@ def parse_config(
     _refuse_unsupported(fields)
     layer = read_config(_layer_fields(fields), {})
     fc = shapes.get("fc.weight", (0, 0))
-    num_features = (fc[1] - (layer.hidden_size if kind == "eagle1" else 0)) // target.hidden_size
+    num_features = (fc[-1] - (layer.hidden_size if kind == "eagle1" else 0)) // target.hidden_size
     own = Fields(path, fields.get(OWN) or {})
     has_mask = "mask_hidden" in shapes
     config = EagleConfig(
@@ -124,6 +124,8 @@ def _refuse_unsupported(fields: Fields) -> None:
 def _layer_fields(fields: Fields) -> Fields:
     """The entries on the decoder layer, with those that a head need not state."""
     values = fields.get("transformer_layer_config") or fields.values
+    if not isinstance(values, Mapping):
+        raise fields.wrong("transformer_layer_config", "an object")
     stated = {key: value for key, value in values.items() if value is not None}
     defaults = {"model_type": "llama", "max_position_embeddings": 1, "num_hidden_layers": 1}
     return Fields(fields.path, defaults | stated)
