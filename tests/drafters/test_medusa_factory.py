@@ -18,10 +18,10 @@ from oneglance.drafters.first_token import TEXTS
 from oneglance.drafters.medusa_measured import ReadText, measured, read_text
 from oneglance.drafters.setup import DrafterSetup
 from oneglance.engine.base import TopTokens
-from oneglance.engine.reference import ReferenceEngine
 from oneglance.errors import CheckpointError, ParameterError, UnsupportedError
 from oneglance.heads.medusa import MedusaConfig
 from oneglance.heads.medusa_files import write_medusa
+from oneglance.testing import ScriptedEngine, random_script
 from oneglance.types import Float32Array
 from tests.drafters.test_medusa import LinearHeads
 from tests.heads.medusa_heads import fitted_heads, random_heads
@@ -135,8 +135,8 @@ def test_auto_uses_shipped_heads_that_match(llm: LLM, folder: Path, tmp_path: Pa
     assert make_drafter("auto", setup_of(llm)).name == "suffix"
 
 
-def test_the_reference_engine_is_refused(llm: LLM, folder: Path) -> None:
-    engine = ReferenceEngine(llm.checkpoint.config, llm.checkpoint.weights)
+def test_another_engine_is_refused(llm: LLM, folder: Path) -> None:
+    engine = ScriptedEngine(random_script(3, 0), 3)
     with pytest.raises(UnsupportedError, match="runs on the native engine"):
         make_drafter(f"medusa:{folder}", replace(setup_of(llm), target_engine=engine))
 

@@ -24,13 +24,13 @@ from oneglance.drafters.choice import (
     NUM_COMPARED,
     Choice,
     best_siblings,
-    check_min_confidence,
     siblings,
     takes_argmax,
 )
 from oneglance.drafters.medusa_calibration import MAX_RANKS, Calibration
 from oneglance.drafters.medusa_tree import GrowthLimits, GuessedTree, shape_for
 from oneglance.engine.base import TopTokens
+from oneglance.errors import ParameterError
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise
 from oneglance.types import Float32Array, Proposal
@@ -143,7 +143,10 @@ class MedusaDrafter(Drafter[MedusaSession]):
         Raises:
             ParameterError: `min_reach` is not 0 to 1.
         """
-        check_min_confidence(min_reach)
+        if not 0 <= min_reach <= 1:
+            raise ParameterError(
+                f"min_reach = {min_reach!r} cannot be used; it must be 0 (off) to 1."
+            )
         self.name = name
         self.hidden_layers = (layer,)
         self._heads = heads
