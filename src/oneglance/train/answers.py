@@ -67,7 +67,8 @@ class AnswerWriter:
         self._folder = folder
         self._shard_tokens = shard_tokens
         self._waiting: list[Answer] = []
-        self._number = len(shard_folders(folder))
+        there = shard_folders(folder)
+        self._number = int(there[-1].name.removeprefix("shard-")) + 1 if there else 0
 
     def add(self, answer: Answer) -> None:
         """Takes an answer; it is on disk after the next `flush`, or when a shard is full."""
