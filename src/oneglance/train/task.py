@@ -96,12 +96,14 @@ class Task(ABC):
 
     Attributes:
         module: its parameters.
-        num_depths: tokens that it drafts at each column.
+        num_depths: tokens that it drafts at each column, and whose acceptance is measured.
+        num_trained: how many of them, from the first on, it learns from.
         first: column t drafts token t + first at depth 0, t + first + 1 at depth 1 and so on.
     """
 
     module: nn.Module
     num_depths: int
+    num_trained: int
     first: int
 
     def __init__(self, teacher: Teacher, loss: str, decay: float) -> None:
@@ -137,7 +139,7 @@ class Task(ABC):
         """Mean over answer tokens, weighted over depths."""
         total, weights = torch.zeros((), device=batch.tokens.device), 0.0
         laws = _Laws(self.teacher, batch)
-        for depth, output in enumerate(self.outputs(batch)):
+        for depth, output in enumerate(self.outputs(batch)[: self.num_trained]):
             columns, ahead = self._columns(batch, depth)
             if not bool(columns.any()):
                 break
