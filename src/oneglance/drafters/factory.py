@@ -10,6 +10,7 @@ from oneglance.drafters.base import Drafter
 from oneglance.drafters.draft_factory import make_cascade, make_draft
 from oneglance.drafters.hybrid import HybridDrafter
 from oneglance.drafters.lookahead import LookaheadDrafter, parse_shape
+from oneglance.drafters.medusa_factory import make_medusa
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
 from oneglance.drafters.predicted import PredictedDrafter, read_prediction
@@ -89,6 +90,7 @@ _without_argument("ngram", lambda _: NgramDrafter())
 DRAFTERS.register("cascade", _cascade)
 DRAFTERS.register("draft", make_draft)
 DRAFTERS.register("lookahead", _lookahead)
+DRAFTERS.register("medusa", make_medusa)
 DRAFTERS.register("predicted", _predicted)
 DRAFTERS.register("self", _self)
 DRAFTERS.register("suffix", _suffix)

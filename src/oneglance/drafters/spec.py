@@ -10,6 +10,7 @@ FAMILIES = (
     "cascade",
     "draft",
     "lookahead",
+    "medusa",
     "ngram",
     "none",
     "predicted",

@@ -6,35 +6,37 @@ described in docs/decisions/015-trained-heads.md.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oneglance.checkpoints.base import Tensor
-from oneglance.checkpoints.ggml_types import TENSOR_TYPES
-from oneglance.checkpoints.requantize import GROUP, requantize
 from oneglance.checkpoints.safetensors_file import ALL_DTYPES, read_safetensors
 from oneglance.checkpoints.safetensors_writer import write_safetensors
 from oneglance.config import ModelConfig
 from oneglance.errors import CheckpointError, UnsupportedError
 from oneglance.heads.eagle_config import EagleConfig
 from oneglance.heads.eagle_names import OPTIONAL, canonical, tensor_shapes
-from oneglance.heads.eagle_settings import OWN, config_values, parse_config
+from oneglance.heads.eagle_settings import config_values, parse_config
+from oneglance.heads.folder import (
+    CONFIG_FILE,
+    OWN,
+    PROVENANCE_FILE,
+    HeadForm,
+    read_json,
+    stored_matrix,
+    unpacked,
+    write_json,
+)
 from oneglance.heads.torch_file import read_torch_file
 from oneglance.types import Float32Array, IntArray
 
-CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
-PROVENANCE_FILE = "provenance.json"
 TORCH_FILE = "pytorch_model.bin"
-
-HeadForm = Literal["F32", "F16", "Q5_1", "Q4_1"]
-"""How the matrices of a head are stored; vectors are F32 in all forms."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +71,16 @@ def read_eagle(folder: Path, target: ModelConfig) -> EagleHead:
         UnsupportedError: the head is for another target, or its file needs PyTorch to be read.
     """
     path = folder / CONFIG_FILE
-    values = _read_json(path)
+    values = read_json(path)
     stored = canonical(_read_tensors(folder))
     types: Mapping[str, str] = (values.get(OWN) or {}).get("types") or {}
-    logical = {name: _logical_shape(each, types.get(name)) for name, each in stored.items()}
-    config = parse_config(path, values, logical, target)
+    whole = {name: unpacked(each, types.get(name)) for name, each in stored.items()}
+    shapes = {name: each.shape for name, each in whole.items()}
+    config = parse_config(path, values, shapes, target)
     if config.num_slots > 1 and (config.mask_token_id or 0) >= config.vocab_size:
         raise _for_another(folder, f"its mask token is {config.mask_token_id}", target)
-    offsets = stored.pop("d2t", None)
-    tensors = {
-        name: Tensor(name, logical[name], types.get(name, each.quantization), each.data)
-        for name, each in stored.items()
-    }
+    offsets = whole.pop("d2t", None)
+    tensors = {name: replace(each, name=name) for name, each in whole.items()}
     _check_tensors(folder, config, tensors, target)
     target_ids = None if offsets is None else _target_ids(folder, offsets, target.vocab_size)
     return EagleHead(folder, config, tensors, target_ids)
@@ -117,7 +117,7 @@ def write_eagle(
     for name, shape in tensor_shapes(config).items():
         if name in arrays:
             assert arrays[name].shape == shape, f"{name} is {arrays[name].shape}, not {shape}"
-            stored[name] = _stored(name, arrays[name], form)
+            stored[name] = stored_matrix(name, arrays[name], form)
             if stored[name].dtype == np.uint8:
                 types[name] = form
         else:
@@ -125,16 +125,8 @@ def write_eagle(
     if target_ids is not None:
         stored["d2t"] = (target_ids - np.arange(len(target_ids))).astype(np.int64)
     write_safetensors(folder / WEIGHTS_FILE, stored)
-    _write_json(folder / PROVENANCE_FILE, provenance)
-    _write_json(folder / CONFIG_FILE, config_values(config, target_name, types))
-
-
-def _stored(name: str, array: Float32Array, form: HeadForm) -> NDArray[Any]:
-    if array.ndim != 2 or form == "F32":
-        return array.astype(np.float32)
-    if form == "F16" or array.shape[1] % GROUP:
-        return array.astype(np.float16)
-    return np.asarray(requantize(Tensor(name, array.shape, "F32", array), form).data)
+    write_json(folder / PROVENANCE_FILE, provenance)
+    write_json(folder / CONFIG_FILE, config_values(config, target_name, types))
 
 
 def _read_tensors(folder: Path) -> dict[str, Tensor]:
@@ -145,19 +137,6 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
     raise CheckpointError(
         f"{folder} has neither {WEIGHTS_FILE} nor {TORCH_FILE}; name the folder of a trained head."
     )
-
-
-def _logical_shape(tensor: Tensor, quantization: str | None) -> tuple[int, ...]:
-    """The shape of the matrix that bytes of a quantised type stand for."""
-    if quantization is None:
-        return tensor.shape
-    kinds = {kind.name: kind for kind in TENSOR_TYPES.values()}
-    if quantization not in kinds or len(tensor.shape) != 2 or tensor.quantization != "U8":
-        raise CheckpointError(
-            f"Tensor {tensor.name!r} is not stored as {quantization!r}; download the head again."
-        )
-    kind = kinds[quantization]
-    return tensor.shape[0], tensor.shape[1] // kind.block_bytes * kind.block_size
 
 
 def _check_tensors(
@@ -200,23 +179,3 @@ def _for_another(folder: Path, what: str, target: ModelConfig) -> UnsupportedErr
         f"{target.hidden_size} wide, {target.vocab_size} tokens): {what}; choose a head that was "
         "trained for it."
     )
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except OSError as error:
-        raise CheckpointError(
-            f"{path} cannot be read: {error.strerror}; name the folder of a trained head."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is not sound JSON; download the head again.") from error
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path} holds no JSON object; download the head again.")
-    return value
-
-
-def _write_json(path: Path, value: Mapping[str, object]) -> None:
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    unfinished.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    unfinished.replace(path)

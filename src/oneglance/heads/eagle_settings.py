@@ -15,9 +15,8 @@ from oneglance.checkpoints.fields import Fields
 from oneglance.checkpoints.huggingface import read_config
 from oneglance.config import ModelConfig, RopeScaling
 from oneglance.heads.eagle_config import EagleConfig, EagleKind, default_feature_layers
+from oneglance.heads.folder import OWN
 
-OWN = "oneglance"
-"""Entry of config.json with what only this package knows."""
 DEFAULT_NUM_SLOTS = 8
 """Tokens a pass of a published parallel head: its files do not say how many it was trained for."""
 

@@ -31,6 +31,7 @@ class NativeEngine(CachedEngine):
         weight_bytes: memory that the packed matrices take.
         pass_bytes: what a pass reads of them: all but an embedding that is not the head as well,
             of which it reads a row for each token.
+        runtime: the kernels and threads that a pass runs on, for what runs between passes.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class NativeEngine(CachedEngine):
             )
         self._cache = NativeCache(config, engine_config)
         super().__init__(config, engine_config, self._cache)
-        runtime = _make_runtime(engine_config.num_threads, isa)
+        self.runtime = runtime = _make_runtime(engine_config.num_threads, isa)
         packed = pack_model(config, weights, runtime.num_threads, engine_config.weights, progress)
         self.isa = runtime.isa
         self.num_threads = runtime.num_threads
