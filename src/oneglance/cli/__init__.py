@@ -1,4 +1,4 @@
-"""The command line: `oneglance generate | chat | demo | models`, one thin file for each command."""
+"""The command line, `oneglance generate | chat | demo | models | train`: a thin file for each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from oneglance import __version__
-from oneglance.cli import chat, demo, generate, models
+from oneglance.cli import chat, demo, generate, models, train
 from oneglance.errors import OneglanceError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command()(generate.generate)
 app.command()(chat.chat)
 app.command()(demo.demo)
 app.add_typer(models.app, name="models")
+app.add_typer(train.app, name="train")
 
 USAGE_EXIT_CODE = 2
 INTERRUPT_EXIT_CODE = 130

@@ -8,7 +8,6 @@ A collection is a folder with `collection.json`, which says what it was made fro
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from oneglance.checkpoints.sources.files import sync
 from oneglance.errors import CheckpointError, ParameterError
+from oneglance.heads.folder import write_json
 from oneglance.train.answering import Answer
 from oneglance.types import IntArray
 
@@ -217,11 +217,3 @@ def finished_jobs(folder: Path) -> set[int]:
     for each in shard_folders(folder):
         done.update(read_shard(each).table[:, 0].tolist())
     return done
-
-
-def write_json(path: Path, value: Mapping[str, object]) -> None:
-    """Writes an object so that the file is whole at any moment."""
-    unfinished = path.with_name(path.name + UNFINISHED)
-    unfinished.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    sync(unfinished)
-    os.replace(unfinished, path)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oneglance.checkpoints.base import unique_tensors
+from oneglance.checkpoints.base import Checkpoint, unique_tensors
 from oneglance.errors import ParameterError
 from oneglance.llm import LLM
 from oneglance.train.answering import Answerer
@@ -150,7 +150,7 @@ def manifest(llm: LLM, plan: CollectionPlan, hidden_layers: Sequence[int]) -> di
         ParameterError: a file of prompts cannot be read.
     """
     return {
-        "target": fingerprint(llm),
+        "target": fingerprint(llm.checkpoint),
         "engine": f"{llm.engine.info.kind}, weights {llm.engine.info.weights}",
         "hidden_layers": list(hidden_layers),
         "prompts": [sha256_of_file(path) for path in plan.prompts],
@@ -161,10 +161,10 @@ def manifest(llm: LLM, plan: CollectionPlan, hidden_layers: Sequence[int]) -> di
     }
 
 
-def fingerprint(llm: LLM) -> str:
+def fingerprint(target: Checkpoint) -> str:
     """A hash of the target: its shape, its vocabulary, and the first bytes of every weight."""
-    digest = hashlib.sha256(f"{llm.checkpoint.config}{llm.tokenizer.fingerprint()}".encode())
-    for tensor in unique_tensors(llm.checkpoint.weights):
+    digest = hashlib.sha256(f"{target.config}{target.tokenizer.fingerprint()}".encode())
+    for tensor in unique_tensors(target.weights):
         digest.update(tensor.quantization.encode())
         digest.update(tensor.data.reshape(-1)[:SAMPLED_BYTES].tobytes())
     return digest.hexdigest()

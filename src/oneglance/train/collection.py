@@ -89,7 +89,10 @@ class Collection:
         """
         is_held_out = self._keys < held_out_share * 2.0**KEY_BITS
         is_long = self.lengths >= MIN_TOKENS
-        train, held_out = np.flatnonzero(~is_held_out & is_long), np.flatnonzero(is_held_out & is_long)
+        train, held_out = (
+            np.flatnonzero(~is_held_out & is_long),
+            np.flatnonzero(is_held_out & is_long),
+        )
         if len(train) == 0 or len(held_out) == 0:
             raise ParameterError(
                 f"Of {len(self)} answers {len(held_out)} are held out and {len(train)} left to "

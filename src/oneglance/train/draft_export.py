@@ -23,13 +23,13 @@ from oneglance.checkpoints.base import Checkpoint
 from oneglance.checkpoints.layout import LAYER_PLACEHOLDER, WeightNames
 from oneglance.checkpoints.safetensors_writer import write_safetensors
 from oneglance.config import ModelConfig
-from oneglance.train.answers import UNFINISHED, write_json
+from oneglance.heads.folder import PROVENANCE_FILE, write_json
+from oneglance.train.answers import UNFINISHED
 from oneglance.train.target_weights import LAYER_NAMES
 from oneglance.types import Float32Array
 
 GGUF_FILE = "draft.gguf"
 WEIGHTS_FILE = "model.safetensors"
-PROVENANCE_FILE = "provenance.json"
 COPIED_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -15,8 +17,51 @@ from oneglance.train.batch import Batch
 from oneglance.train.draft_export import write_draft
 from oneglance.train.eagle_module import KeysValues, Layer, RmsNorm
 from oneglance.train.target_weights import dequantized, embedding_and_head, layer_tensors
-from oneglance.train.task import Task, Teacher
+from oneglance.train.task import Task, TaskSettings, Teacher
 from oneglance.types import IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftSettings(TaskSettings):
+    """What small model is distilled.
+
+    Attributes:
+        layers: so many first layers of the target it begins from.
+        depths: how deep its acceptance is measured.
+    """
+
+    layers: int = 4
+    depths: int = 4
+
+    kind: ClassVar[str] = "draft"
+
+    def __post_init__(self) -> None:
+        """Refuses values that have no meaning.
+
+        Raises:
+            ParameterError: names the value and what is allowed.
+        """
+        super().__post_init__()
+        for name in ("layers", "depths"):
+            if getattr(self, name) < 1:
+                raise ParameterError(
+                    f"{name} = {getattr(self, name)} cannot be used; it must be at least 1."
+                )
+
+    def layers_read(self, num_layers: int) -> tuple[int, ...]:
+        """None: the small model reads tokens."""
+        if self.layers >= num_layers:
+            raise ParameterError(
+                f"layers = {self.layers} cannot be used; the target has {num_layers}, give fewer."
+            )
+        return ()
+
+    def make_task(
+        self, target: Checkpoint, target_ids: IntArray, hidden_layers: tuple[int, ...], seed: int
+    ) -> Task:
+        """The small model; nothing in it begins at random."""
+        del hidden_layers, seed
+        return DraftTask(target, self, target_ids)
 
 
 class DraftModule(nn.Module):
@@ -56,35 +101,22 @@ class DraftTask(Task):
 
     first = 1
 
-    def __init__(
-        self,
-        target: Checkpoint,
-        target_ids: IntArray,
-        num_layers: int = 4,
-        loss: str = "kl",
-        num_depths: int = 4,
-    ) -> None:
+    def __init__(self, target: Checkpoint, settings: DraftSettings, target_ids: IntArray) -> None:
         """Begins from the target's first layers, its final norm and its vocabulary.
 
         Args:
             target: the model to draft for.
+            settings: of the small model.
             target_ids: [V_d] tokens whose logits are trained on, ascending.
-            num_layers: of the small model.
-            loss: a key of `LOSSES`.
-            num_depths: how deep acceptance is measured.
 
         Raises:
             ParameterError: the target has not that many layers.
         """
-        if not 1 <= num_layers < target.config.num_layers:
-            raise ParameterError(
-                f"layers = {num_layers} cannot be used; the target has {target.config.num_layers}, "
-                "give at least 1 and fewer than these."
-            )
+        settings.layers_read(target.config.num_layers)
         embedding, head = embedding_and_head(target.weights)
-        super().__init__(Teacher.of(head, target_ids), loss, decay=1.0)
-        self.num_depths, self.num_trained = num_depths, 1
-        self.module: DraftModule = DraftModule(target.config, num_layers, embedding)
+        super().__init__(Teacher.of(head, target_ids), settings.loss, decay=1.0)
+        self.num_depths, self.num_trained = settings.depths, 1
+        self.module: DraftModule = DraftModule(target.config, settings.layers, embedding)
         for layer, stored in zip(self.module.layers, target.weights.layers, strict=False):
             layer.load_state_dict(layer_tensors(stored), strict=True)
         norm = {"weight": dequantized(target.weights.final_norm)}

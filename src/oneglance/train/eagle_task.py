@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from oneglance.checkpoints.base import Checkpoint
 from oneglance.errors import ParameterError
-from oneglance.heads.eagle_config import EagleConfig
-from oneglance.heads.eagle_files import HeadForm, write_eagle
+from oneglance.heads.eagle_config import EagleConfig, default_feature_layers
+from oneglance.heads.eagle_files import write_eagle
+from oneglance.heads.folder import HeadForm
 from oneglance.train.batch import Batch
 from oneglance.train.eagle_module import EagleModule
 from oneglance.train.target_weights import (
@@ -25,37 +26,38 @@ from oneglance.train.target_weights import (
     layer_tensors,
     narrowed_mlp,
 )
-from oneglance.train.task import Task, Teacher
+from oneglance.train.task import Task, TaskSettings, Teacher, check_choice, check_decay
 from oneglance.types import IntArray
 
 Initialisation = Literal["random", "last-layer"]
 
 
-@dataclass(frozen=True)
-class EagleSettings:
+@dataclass(frozen=True, kw_only=True)
+class EagleSettings(TaskSettings):
     """What head is trained, and how.
 
     Attributes:
-        feature_layers: states of the target that it reads, see `Batch.hidden_layers`.
-        intermediate_size: of its feed-forward part; None: the target's.
-        num_steps: tokens that each column drafts in training.
-        is_parallel: the steps are slots of one pass.
-        shares_head: the target's output matrix is used as it is.
+        features: states of the target that it reads, see `Batch.hidden_layers`; None: those that
+            published heads read.
+        ffn: size of its feed-forward part; None: the target's.
+        steps: tokens that each column drafts in training.
+        parallel: the steps are slots of one pass.
+        own_head: it has an output matrix of its own; otherwise it uses rows of the target's.
         init: "last-layer": begin from the target's last layer.
-        loss: "ce", "kl" or "lk", see `losses.py`.
         decay: weight of each step ÷ that of the one before.
         form: what becomes of matrices when the head is written.
     """
 
-    feature_layers: tuple[int, ...]
-    intermediate_size: int | None = None
-    num_steps: int = 3
-    is_parallel: bool = False
-    shares_head: bool = True
-    init: Initialisation = "last-layer"
-    loss: str = "kl"
+    features: tuple[int, ...] | None = None
+    ffn: int | None = None
+    steps: int = 3
+    parallel: bool = False
+    own_head: bool = False
+    init: Initialisation = "random"
     decay: float = 0.8
     form: HeadForm = "F16"
+
+    kind: ClassVar[str] = "eagle"
 
     def __post_init__(self) -> None:
         """Refuses values that have no meaning.
@@ -63,16 +65,35 @@ class EagleSettings:
         Raises:
             ParameterError: names the value and what is allowed.
         """
-        if self.num_steps < 1:
-            raise ParameterError(f"steps = {self.num_steps} cannot be used; it must be at least 1.")
-        if self.is_parallel and self.num_steps < 2:
+        super().__post_init__()
+        check_choice("init", self.init, get_args(Initialisation))
+        check_choice("form", self.form, get_args(HeadForm))
+        check_decay(self.decay)
+        if self.steps < 1:
+            raise ParameterError(f"steps = {self.steps} cannot be used; it must be at least 1.")
+        if self.parallel and self.steps < 2:
             raise ParameterError("A parallel head drafts several tokens; give steps of at least 2.")
-        if self.init not in get_args(Initialisation):
-            raise ParameterError(f"init = {self.init!r} is not known; choose random or last-layer.")
-        if self.intermediate_size is not None and self.intermediate_size < 1:
+        if self.ffn is not None and self.ffn < 1:
+            raise ParameterError(f"ffn = {self.ffn} cannot be used; it must be at least 1.")
+
+    def layers_read(self, num_layers: int) -> tuple[int, ...]:
+        """The layers of `features`, or 2, L // 2 and L − 3."""
+        layers = self.features or default_feature_layers("eagle3", num_layers)
+        outside = [layer for layer in layers if not 0 <= layer <= num_layers]
+        if outside:
             raise ParameterError(
-                f"ffn = {self.intermediate_size} cannot be used; it must be at least 1."
+                f"The target has no layer {outside[0]} to read; give features from 0 to "
+                f"{num_layers}."
             )
+        if len(set(layers)) < len(layers):
+            raise ParameterError(f"The features {list(layers)} name a layer twice; name each once.")
+        return layers
+
+    def make_task(
+        self, target: Checkpoint, target_ids: IntArray, hidden_layers: tuple[int, ...], seed: int
+    ) -> Task:
+        """A head with its first weights."""
+        return EagleTask(target, self, target_ids, hidden_layers, seed)
 
 
 class EagleTask(Task):
@@ -94,29 +115,25 @@ class EagleTask(Task):
             target: the model that it drafts for.
             settings: of the head.
             target_ids: [V_d] tokens that it can draft, ascending.
-            hidden_layers: whose states a batch has, the final one last.
+            hidden_layers: whose states a batch has, the final one last, all that are read among
+                them.
             seed: of random first weights.
 
         Raises:
-            ParameterError: the answers were collected without a layer that the head reads.
+            ParameterError: the target has not the layers that the head is to read.
         """
-        missing = set(settings.feature_layers) - set(hidden_layers)
-        if missing:
-            raise ParameterError(
-                f"The answers lack the states of layer {min(missing)}; collect them into another "
-                "folder, or read others."
-            )
-        config = _config_of(target, settings, len(target_ids))
+        layers = settings.layers_read(target.config.num_layers)
+        config = _config_of(target, settings, layers, len(target_ids))
         embedding, head = embedding_and_head(target.weights)
         super().__init__(Teacher.of(head, target_ids), settings.loss, settings.decay)
         torch.manual_seed(seed)
-        shared = self.teacher.head if settings.shares_head else None
+        shared = None if settings.own_head else self.teacher.head
         self.module: EagleModule = EagleModule(config, embedding, shared)
-        self.num_depths = self.num_trained = settings.num_steps
+        self.num_depths = self.num_trained = settings.steps
         self._settings = settings
         self._target_ids = target_ids
         self._target_name = target.name
-        self._features = [hidden_layers.index(layer) for layer in settings.feature_layers]
+        self._features = [hidden_layers.index(layer) for layer in layers]
         with torch.no_grad():
             _initialise(self.module, target, settings, self.teacher)
 
@@ -146,16 +163,15 @@ class EagleTask(Task):
 
 
 def _config_of(
-    target: Checkpoint, settings: EagleSettings, draft_vocab_size: int
+    target: Checkpoint, settings: EagleSettings, layers: tuple[int, ...], draft_vocab_size: int
 ) -> EagleConfig:
     model = target.config
-    tokenizer = target.tokenizer
     return EagleConfig(
         kind="eagle3",
         hidden_size=model.hidden_size,
         target_hidden_size=model.hidden_size,
-        feature_layers=settings.feature_layers,
-        intermediate_size=settings.intermediate_size or model.intermediate_size,
+        feature_layers=layers,
+        intermediate_size=settings.ffn or model.intermediate_size,
         num_heads=model.num_heads,
         num_kv_heads=model.num_kv_heads,
         head_dim=model.head_dim,
@@ -166,9 +182,9 @@ def _config_of(
         draft_vocab_size=draft_vocab_size,
         has_qkv_bias=model.has_qkv_bias,
         has_qk_norm=model.has_qk_norm,
-        num_slots=settings.num_steps if settings.is_parallel else 1,
+        num_slots=settings.steps if settings.parallel else 1,
         # Any token will do, best one that no answer contains.
-        mask_token_id=min(tokenizer.special_ids, default=0) if settings.is_parallel else None,
+        mask_token_id=min(target.tokenizer.special_ids, default=0) if settings.parallel else None,
     )
 
 
@@ -177,7 +193,7 @@ def _initialise(
 ) -> None:
     """The final norm always, as the output matrix expects it; the layer where that is asked for."""
     module.norm.weight.copy_(dequantized(target.weights.final_norm))
-    if not settings.shares_head:
+    if settings.own_head:
         module.lm_head.weight.copy_(teacher.head)
     if settings.init == "random":
         return

@@ -65,7 +65,8 @@ def read_prompts(files: Sequence[Path]) -> Iterator[TrainingPrompt]:
         number = 0
         try:
             with _open(path) as lines:
-                for number, line in enumerate(lines, start=1):
+                for line in lines:
+                    number += 1
                     if line.strip():
                         yield _parse(line)
         except (OSError, EOFError) as error:

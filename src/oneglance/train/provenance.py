@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from oneglance import __version__
 from oneglance.train.collection import Collection
 from oneglance.train.plan import TrainingPlan
+from oneglance.train.task import TaskSettings
 from oneglance.train.trainer import Trainer
 
 
@@ -20,8 +21,7 @@ def provenance(
     command: str,
     machine: Mapping[str, object],
     target_name: str,
-    kind: str,
-    settings: object,
+    settings: TaskSettings,
     plan: TrainingPlan,
     collection: Collection,
     trainer: Trainer,
@@ -32,14 +32,11 @@ def provenance(
         command: what was run.
         machine: program, libraries, system.
         target_name: the model that it drafts for.
-        kind: "eagle", "medusa" or "draft".
-        settings: a dataclass, or a mapping of JSON values.
+        settings: of the drafter.
         plan: of the training.
         collection: the answers; its manifest has the hashes of the prompts.
         trainer: when it has ended.
     """
-    assert not isinstance(settings, type)
-    chosen = asdict(settings) if is_dataclass(settings) else settings
     lengths = collection.lengths
     facts = {
         **machine,
@@ -47,9 +44,9 @@ def provenance(
         "date": datetime.now(UTC).date().isoformat(),
         "oneglance": __version__,
         "torch": torch.__version__,
-        "kind": kind,
+        "kind": settings.kind,
         "target": target_name,
-        "settings": chosen,
+        "settings": asdict(settings),
         "training": asdict(plan),
         "collection": {
             **collection.manifest,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ def write_state(folder: Path, identity: Mapping[str, object], state: Mapping[str
     unfinished = path.with_name(path.name + UNFINISHED)
     torch.save({"identity": json.dumps(identity), **state}, unfinished)
     sync(unfinished)
-    os.replace(unfinished, path)
+    unfinished.replace(path)
     sync(folder)
 
 

@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from oneglance.checkpoints.base import Checkpoint
+from oneglance.errors import ParameterError
 from oneglance.train.batch import Batch
 from oneglance.train.losses import LOSSES, overlap
 from oneglance.types import IntArray
@@ -89,6 +91,56 @@ class Acceptance:
             "overlap": round(self.overlap / max(1, self.num_overlaps), 4),
             "mean_accepted_length": round(self.mean_accepted_length, 4),
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings(ABC):
+    """What drafter is trained; each kind adds its own fields.
+
+    Attributes:
+        vocab: draft tokens, the most frequent of the answers; of a distilled model those whose
+            logits it is trained on.
+        loss: "ce", "kl" or "lk", see `losses.py`.
+    """
+
+    vocab: int = 8192
+    loss: str = "kl"
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Refuses values that have no meaning.
+
+        Raises:
+            ParameterError: names the value and what is allowed.
+        """
+        if self.vocab < 1:
+            raise ParameterError(f"vocab = {self.vocab} cannot be used; it must be at least 1.")
+        check_choice("loss", self.loss, tuple(LOSSES))
+
+    @abstractmethod
+    def layers_read(self, num_layers: int) -> tuple[int, ...]:
+        """The target's states that the drafter reads (see `Batch.hidden_layers`), of L layers.
+
+        Raises:
+            ParameterError: the target has not such layers.
+        """
+
+    @abstractmethod
+    def make_task(
+        self, target: Checkpoint, target_ids: IntArray, hidden_layers: tuple[int, ...], seed: int
+    ) -> Task:
+        """The drafter with its first weights.
+
+        Args:
+            target: the model that it drafts for.
+            target_ids: [V_d] tokens that it can draft, ascending.
+            hidden_layers: whose states a batch has, the final one last.
+            seed: of random first weights.
+
+        Raises:
+            ParameterError: settings and target do not fit together.
+        """
 
 
 class Task(ABC):
@@ -201,3 +253,25 @@ class _Laws:
     def true_ids(self, ahead: int, columns: Tensor) -> Tensor:
         """[M] draft ids of those tokens."""
         return self._true_ids[:, ahead:][columns]
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuses a name that is not among the choices.
+
+    Raises:
+        ParameterError: it is not.
+    """
+    if value not in choices:
+        raise ParameterError(
+            f"{name} = {value!r} is not known; choose one of: {', '.join(choices)}."
+        )
+
+
+def check_decay(decay: float) -> None:
+    """Refuses a weight that would make later depths count more, or nothing.
+
+    Raises:
+        ParameterError: it is not above 0 and at most 1.
+    """
+    if not 0 < decay <= 1:
+        raise ParameterError(f"decay = {decay} cannot be used; it must be above 0 and at most 1.")

@@ -138,7 +138,7 @@ class Trainer:
             torch.nn.utils.clip_grad_norm_(self.task.module.parameters(), self._plan.clip)
             self._optimizer.step()
         self.step += 1
-        return float(loss)
+        return float(loss.detach())
 
     def _evaluate(self, loss: float) -> None:
         found = self.measure()
