@@ -74,7 +74,7 @@ def read_prompts(files: Sequence[Path]) -> Iterator[TrainingPrompt]:
             raise ParameterError(
                 f"The prompts {str(path)!r} cannot be read ({reason}); name a file of JSON lines."
             ) from None
-        except (ValueError, KeyError, RecursionError):
+        except (ValueError, LookupError, RecursionError):
             raise ParameterError(
                 f"Line {number} of {str(path)!r} is no prompt; give an object with prompt, turns "
                 "or text."

@@ -101,6 +101,9 @@ class Trainer:
         """
         report = progress or (lambda *_: None)
         with deferred_interrupt() as is_interrupted:
+            if not self.curve:
+                self._evaluate(None)  # what it begins from may be good already
+                self._save()
             while not self._is_over():
                 loss = self._advance()
                 is_last = self.step == self.num_steps
@@ -140,9 +143,10 @@ class Trainer:
         self.step += 1
         return float(loss.detach())
 
-    def _evaluate(self, loss: float) -> None:
+    def _evaluate(self, loss: float | None) -> None:
         found = self.measure()
-        self.curve.append({"step": self.step, "loss": round(loss, 4), **found.to_dict()})
+        rounded = None if loss is None else round(loss, 4)
+        self.curve.append({"step": self.step, "loss": rounded, **found.to_dict()})
         if found.mean_accepted_length > self._best.length:
             weights = self.task.module.state_dict()
             copies = {name: value.detach().clone() for name, value in weights.items()}
