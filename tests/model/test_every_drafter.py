@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.partial_models import without_layers
+from tests.random_eagle import random_eagle
 
 from benchmarks.float_copies import with_float_weights
 from oneglance import LLM, Completion, SamplingParams, load
@@ -115,6 +116,18 @@ def low_bit_copy(llm: LLM) -> Drafter[Any]:
     return make_self_drafter("lowbit", target)
 
 
+@cache  # packing takes a moment
+def eagle_head(llm: LLM, num_slots: int = 1) -> Drafter[Any]:
+    """A random head that can only draft the most frequent tokens, so that some are accepted."""
+    words = [",", ".", " the", "\n", " and", " of", " a", " to", " is", " in", " The", ":"]
+    ids = sorted(token for word in words for token in llm.tokenizer.encode(word))
+    return random_eagle(llm.checkpoint, llm.engine, np.array(ids), num_slots)
+
+
+def parallel_head(llm: LLM) -> Drafter[Any]:
+    return eagle_head(llm, num_slots=4)
+
+
 CASES = [
     Case("ngram"),
     Case("suffix"),
@@ -124,6 +137,8 @@ CASES = [
     Case("cascade:ngram,draft", make=cascade_of_ngram),
     Case("cascade:draft,draft", make=cascade_of_models),
     Case("draft:OTHER_VOCABULARY"),
+    Case("eagle", make=eagle_head),
+    Case("eagle in parallel", make=parallel_head),
     Case("self:lowbit", make=low_bit_copy),
     Case("self:skip:10,18"),
     Case("self:exit:28"),
@@ -143,6 +158,7 @@ def llm() -> Iterator[LLM]:
     with load(drafter="none") as llm:
         yield llm
     low_bit_copy.cache_clear()
+    eagle_head.cache_clear()
 
 
 @pytest.fixture(scope="module")

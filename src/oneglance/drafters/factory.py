@@ -59,6 +59,15 @@ def _cascade(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     return make_cascade(argument, setup, make_drafter)
 
 
+def _eagle(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    reason = why_unavailable()
+    if reason is not None:
+        raise UnsupportedError(f"The drafter eagle cannot be used: {reason}; use ngram.")
+    from oneglance.drafters.eagle_factory import make_eagle
+
+    return make_eagle(argument, setup)
+
+
 def _lookahead(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     return LookaheadDrafter(setup.target.tokenizer.vocab_size, parse_shape(argument))
 
@@ -89,6 +98,7 @@ _without_argument("none", lambda _: NoDrafter())
 _without_argument("ngram", lambda _: NgramDrafter())
 DRAFTERS.register("cascade", _cascade)
 DRAFTERS.register("draft", make_draft)
+DRAFTERS.register("eagle", _eagle)
 DRAFTERS.register("lookahead", _lookahead)
 DRAFTERS.register("medusa", make_medusa)
 DRAFTERS.register("predicted", _predicted)

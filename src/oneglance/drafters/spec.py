@@ -9,6 +9,7 @@ FAMILIES = (
     "auto",
     "cascade",
     "draft",
+    "eagle",
     "lookahead",
     "medusa",
     "ngram",

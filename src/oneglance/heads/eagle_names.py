@@ -17,19 +17,24 @@ OPTIONAL = (*SHARED, "d2t")
 
 LAYER = "layers.{layer}."
 
+OTHER_NAMES = {"midlayer.": "layers.0.", "transformer.": "layers.0.", "fusion_fc.": "fc."}
+"""Beginnings of names: SafeAILab's and SpecForge's of EAGLE-3, speculators' of EAGLE-1."""
+
 
 def canonical(tensors: Mapping[str, Item]) -> dict[str, Item]:
     """The same tensors under the names of this package, those of vllm-project/speculators.
 
-    SafeAILab and SpecForge call the layer of EAGLE-3 `midlayer`; some files have a prefix
-    `model.`. What is of no use is left out.
+    Some files have a prefix `model.` before all of them. What is of no use is left out.
 
     Args:
         tensors: by their names in the file.
     """
     result: dict[str, Item] = {}
     for name, tensor in tensors.items():
-        short = name.removeprefix("model.").replace("midlayer.", LAYER.format(layer=0), 1)
+        short = name.removeprefix("model.")
+        for other, ours in OTHER_NAMES.items():
+            if short.startswith(other):
+                short = ours + short.removeprefix(other)
         if not short.endswith(IGNORED):
             result[short] = tensor
     return result
