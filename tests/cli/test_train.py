@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-import oneglance.cli.train
 from oneglance.cli import main
 from tests.tiny_models import TinyShape, write_tiny_gguf
 from tests.train.conftest import write_prompts
@@ -83,7 +82,7 @@ def test_from_prompts_to_drafters(folder: Path, capsys: pytest.CaptureFixture[st
         (["draft", "--layers", "0"], "layers = 0"),
         (["draft", "--epochs", "0"], "epochs = 0"),
         (["draft", "--num-answers", "5"], "--num-answers 5 needs prompts"),
-        (["draft", "--data", "none.jsonl"], "'none.jsonl' cannot be read"),
+        (["draft", "-m", "none.gguf", "--data", "none.jsonl"], "'none.jsonl' cannot be read"),
         (["draft", "--data", "prompts.jsonl", "--temperatures", "-1"], "temperatures"),
         (["draft", "--data", "prompts.jsonl", "--layers", "4"], "the target has 4"),
         (["draft"], "no sound collection.json"),
@@ -101,6 +100,6 @@ def test_refusals(arguments: list[str], message: str, capsys: pytest.CaptureFixt
 def test_without_pytorch_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(oneglance.cli.train.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr("oneglance.cli.train.find_spec", lambda _: None)
     assert train("draft", "--out", "refused") == 2
     assert "pip install 'oneglance[train]'" in capsys.readouterr().err

@@ -34,15 +34,17 @@ class Answered:
 
 def write_prompts(path: Path, count: int) -> Path:
     """Prompts of all three forms, each another one, some longer than a pass takes at a time."""
-    forms = [
-        lambda text: {"prompt": text, "source": "made up"},
-        lambda text: {"turns": [text, "And then?"]},
-        lambda text: {"text": text},
-    ]
     texts = [
         f"{number} is number {number * number} of " * (1 + number % 4) for number in range(count)
     ]
-    lines = [json.dumps(forms[number % 3](text)) for number, text in enumerate(texts)]
+    lines = []
+    for number, text in enumerate(texts):
+        forms = (
+            {"prompt": text, "source": "made up"},
+            {"turns": [text, "And then?"]},
+            {"text": text},
+        )
+        lines.append(json.dumps(forms[number % 3]))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 

@@ -22,7 +22,7 @@ from oneglance.errors import CheckpointError, ParameterError
 from oneglance.train.answers import finished_jobs, locked, read_shard, shard_folders
 from oneglance.train.collect import collect
 from oneglance.train.collection import Collection
-from oneglance.train.prompts import make_jobs, read_prompts
+from oneglance.train.prompts import check_prompts, make_jobs, read_prompts
 from tests.train.conftest import LAYERS, Answered, write_prompts
 
 
@@ -177,6 +177,9 @@ def test_other_lines_are_refused_by_number(tmp_path: Path, line: str) -> None:
 def test_a_file_that_is_missing_or_cut_off_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="No such file"):
         list(read_prompts([tmp_path / "none.jsonl"]))
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with pytest.raises(ParameterError, match="There is no prompt"):
+        check_prompts([tmp_path / "empty.jsonl"])
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(b'{"prompt": "Hello"}\n' * 1000)[:-20])
     with pytest.raises(ParameterError, match="cannot be read"):

@@ -10,7 +10,7 @@ from oneglance.drafting import read_model
 from oneglance.errors import ParameterError
 from oneglance.train.batch import Batch, make_batch
 from oneglance.train.collection import frequent_tokens
-from oneglance.train.draft_task import DraftSettings
+from oneglance.train.draft_task import DraftModule, DraftSettings
 from oneglance.train.eagle_task import EagleSettings
 from oneglance.train.medusa_task import MedusaSettings
 from oneglance.train.target_weights import layer_tensors
@@ -100,17 +100,18 @@ def test_from_the_last_layer_a_head_computes_what_that_does(answered: Answered) 
     settings = EagleSettings(features=(0, 2), init="last-layer", vocab=300)
     task = make_task(answered, settings)
     target = read_model(str(answered.model), None)
-    whole = DraftSettings(layers=3, vocab=300).make_task(
+    whole = DraftSettings(layers=1, vocab=300).make_task(
         target, task.teacher.target_ids.numpy(), LAYERS, seed=0
     )
-    batch = a_batch(answered)
-    layer = whole.module.layers[0]  # type: ignore[union-attr, index]
+    assert isinstance(whole.module, DraftModule)
+    layer = whole.module.layers[0]
     layer.load_state_dict(layer_tensors(target.weights.layers[-1]))
+    batch = a_batch(answered)
     states = batch.hidden[:, :, 2]
     features = torch.stack([torch.zeros_like(states), states], dim=2).flatten(2)
     with torch.no_grad():
         (found,) = task.module(features, batch.tokens[:, 1:], 1)
-        expected, _ = layer(states, states, [])
+        expected, _ = layer.__call__(states, states, [])
     assert torch.allclose(found, expected, atol=1e-4)
 
 

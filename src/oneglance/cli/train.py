@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shlex
 import sys
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -283,7 +283,7 @@ def require_torch() -> None:
     Raises:
         UnsupportedError: it is not installed.
     """
-    if importlib.util.find_spec("torch") is None:
+    if find_spec("torch") is None:
         raise UnsupportedError(
             "Training needs PyTorch, which is not installed: pip install 'oneglance[train]'."
         )

@@ -23,7 +23,7 @@ from oneglance.train.answers import (
     locked,
     open_collection,
 )
-from oneglance.train.prompts import Job, make_jobs, read_prompts
+from oneglance.train.prompts import Job, check_prompts, make_jobs
 from oneglance.types import ProgressCallback
 
 STAGE = "collect answers"
@@ -115,7 +115,7 @@ def collect(
     Raises:
         ParameterError: the prompts cannot be read, or the folder holds something else.
     """
-    num_answers = plan.num_answers or sum(1 for _ in read_prompts(plan.prompts))
+    num_answers = plan.num_answers or check_prompts(plan.prompts)
     report = progress or (lambda *_: None)
     tokenizer = llm.tokenizer
     with locked(folder):

@@ -25,10 +25,12 @@ def ce_loss(logits: Tensor, target_probs: Tensor, true_ids: Tensor) -> Tensor:
 
 
 def kl_loss(logits: Tensor, target_probs: Tensor, true_ids: Tensor) -> Tensor:
-    """Σ p log(p / q) over the draft tokens: forward KL but for the mass the draft cannot have."""
+    """−Σ p log q over the draft tokens: forward KL but for what no draft can change.
+
+    That is the target's own entropy, which is left out, and the mass the draft cannot have.
+    """
     del true_ids
-    log_probs = logits.log_softmax(dim=-1)
-    return (torch.xlogy(target_probs, target_probs) - target_probs * log_probs).sum(dim=-1)
+    return torch.nn.functional.cross_entropy(logits, target_probs, reduction="none")
 
 
 def lk_loss(logits: Tensor, target_probs: Tensor, true_ids: Tensor) -> Tensor:

@@ -81,6 +81,22 @@ def read_prompts(files: Sequence[Path]) -> Iterator[TrainingPrompt]:
             ) from None
 
 
+def check_prompts(files: Sequence[Path]) -> int:
+    """Reads all prompts, so that an unsound line is not found after hours of work.
+
+    Returns:
+        How many there are.
+
+    Raises:
+        ParameterError: as `read_prompts`, or there are none.
+    """
+    count = sum(1 for _ in read_prompts(files))
+    if count == 0:
+        names = ", ".join(repr(str(path)) for path in files)
+        raise ParameterError(f"There is no prompt in {names}; give a file that has some.")
+    return count
+
+
 def make_jobs(
     files: Sequence[Path],
     temperatures: Sequence[float],

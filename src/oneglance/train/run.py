@@ -16,6 +16,7 @@ from oneglance.train.answers import MANIFEST, locked, read_manifest
 from oneglance.train.collect import CollectionPlan, CollectionReport, collect, fingerprint
 from oneglance.train.collection import Collection, frequent_tokens
 from oneglance.train.plan import TrainingPlan
+from oneglance.train.prompts import check_prompts
 from oneglance.train.provenance import provenance
 from oneglance.train.task import TaskSettings
 from oneglance.train.trainer import Trainer
@@ -61,6 +62,7 @@ def collect_answers(
     """
     if job.collection is None:
         return None
+    check_prompts(job.collection.prompts)
     with load(job.model, "none", engine_config=job.engine, progress=progress) as llm:
         layers = _layers_to_keep(job, llm.engine.config.num_layers)
         return collect(llm, job.collection, layers, job.answers, progress)
