@@ -7,7 +7,7 @@ passes. Answers are those of `LLM.batch` with the same parameters (contracts C2 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -103,7 +103,7 @@ class Answerer:
         self._layers = tuple(hidden_layers)
         self._batch_size = batch_size
 
-    def answer(self, jobs: Iterable[tuple[Job, Sequence[int]]]) -> Iterator[Answer]:
+    def answer(self, jobs: Iterable[tuple[Job, Sequence[int]]]) -> Generator[Answer]:
         """Answers come as they end, which is not their order.
 
         Whatever ends the iteration, no sequence is left open.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,13 +129,14 @@ def collect(
         writer = AnswerWriter(folder, plan.shard_tokens)
         counts, started = [0, 0, 0], time.perf_counter()
         try:
-            for answer in answerer.answer(source.jobs()):
-                writer.add(answer)
-                counts[0] += 1
-                counts[1] += len(answer.best)
-                counts[2] += answer.prompt_length
-                there = len(done) + counts[0] + source.num_too_long
-                report(STAGE, there, num_answers)
+            with closing(answerer.answer(source.jobs())) as answers:
+                for answer in answers:
+                    writer.add(answer)
+                    counts[0] += 1
+                    counts[1] += len(answer.best)
+                    counts[2] += answer.prompt_length
+                    there = len(done) + counts[0] + source.num_too_long
+                    report(STAGE, there, num_answers)
         finally:
             writer.flush()
     seconds = time.perf_counter() - started
