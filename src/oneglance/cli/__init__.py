@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from oneglance import __version__
-from oneglance.cli import calibrate, chat, demo, generate, models, plan
+from oneglance.cli import calibrate, chat, demo, generate, models, plan, train
 from oneglance.errors import OneglanceError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command()(demo.demo)
 app.command()(calibrate.calibrate)
 app.command()(plan.plan)
 app.add_typer(models.app, name="models")
+app.add_typer(train.app, name="train")
 
 USAGE_EXIT_CODE = 2
 INTERRUPT_EXIT_CODE = 130
