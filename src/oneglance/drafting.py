@@ -31,6 +31,9 @@ from oneglance.machine import cpu_name, num_cores
 from oneglance.sampling.noise import SequentialNoise
 from oneglance.types import ProgressCallback
 
+_ROW_SHARE = 0.2
+"""What a further row is expected to cost, in passes of one row, before any was timed: a little too
+much for a few rows, so that long drafts are not tried before shorter ones have paid."""
 _TEXT = """def count(words):
     table = {}
     for word in words:
@@ -75,7 +78,7 @@ class DrafterSet:
         )
         self._file = calibration_file(target, target_engine)
         self._measured = self._file.read()
-        self.pass_costs = PassCosts(attention_share=target.config.attention_share)
+        self.pass_costs = PassCosts(_ROW_SHARE, target.config.attention_share)
         if self._measured is not None:
             self._measured.apply(self.pass_costs)
         self._drafters: dict[str, Drafter[Any]] = {}

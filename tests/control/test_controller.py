@@ -66,6 +66,16 @@ def test_it_is_never_slower_than_plain_decoding_by_three_percent(
         assert machine.speed(truth, num_tokens=128, seed=seed) > 0.97
 
 
+@pytest.mark.parametrize("price", PRICES)
+@pytest.mark.parametrize("row_share", [0.02, 0.15, 0.5])
+def test_a_request_pays_little_for_the_luck_of_those_before(row_share: float, price: str) -> None:
+    """Everything was right so far, and now nothing is."""
+    machine = Machine(row_share, PRICES[price])
+    for seed in range(4):
+        machine.speed(independent(1.0), 128, seed)
+    assert machine.speed(independent(0.0), 128) > 0.97
+
+
 def test_a_drafter_that_boasts_is_found_out() -> None:
     boasting = Machine(0.3, says=lambda _: (8, 7.5))
     speeds = [boasting.speed(independent(0.1), 128, seed) for seed in range(8)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from oneglance.config import SamplingParams
+from oneglance.control.controller import cut_drafts
 from oneglance.decode import sequence as sequence_module
 from oneglance.decode import step as step_module
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import Vocabulary
-from oneglance.drafters.base import Drafter
+from oneglance.drafters.base import Drafter, DraftRequest
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
@@ -130,6 +131,39 @@ def test_a_measured_length_keeps_the_law() -> None:
     plain = answer_law(Decoder(target, vocabulary(), NoDrafter()), PROMPT, params)
     law = answer_law(Decoder(target, vocabulary(), draft_model(), k="auto"), PROMPT, params)
     assert total_variation(plain, law) < 1e-12
+
+
+class Boasting(ScriptedDrafter):
+    """Point masses whose worth it claims to know, so that its drafts are cut, each elsewhere."""
+
+    def propose(self, requests: Sequence[DraftRequest[Any]]) -> list[Proposal]:
+        drafts = super().propose(requests)
+        return [
+            replace(draft, expected=len(draft) * (0.02 if draft.tokens.sum() % 2 else 0.9))
+            if len(draft)
+            else draft
+            for draft in drafts
+        ]
+
+
+def test_drafts_that_are_cut_keep_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left out depends on the draft itself, which is a function of the prefix."""
+    sizes: set[tuple[int, int]] = set()
+
+    def noting(lengths: Any, drafts: Sequence[Proposal]) -> list[Proposal]:
+        cut = cut_drafts(lengths, drafts)
+        sizes.update((len(draft), len(left)) for draft, left in zip(drafts, cut, strict=True))
+        return cut
+
+    monkeypatch.setattr(step_module, "cut_drafts", noting)
+    target = ScriptedEngine(random_script(V, seed=7), V)
+    params = SamplingParams(max_tokens=5, temperature=1.0)
+    plain = answer_law(Decoder(target, vocabulary(), NoDrafter()), PROMPT, params)
+    drafter = Boasting(draft_law, kind="top")
+    law = answer_law(Decoder(target, vocabulary(), drafter, k="auto"), PROMPT, params)
+    assert total_variation(plain, law) < 1e-12
+    assert any(0 < left < whole for whole, left in sizes)
+    assert any(left == 0 < whole for whole, left in sizes)
 
 
 @pytest.mark.parametrize("case", ["chain", "draft model", "tree"])

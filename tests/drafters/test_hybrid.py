@@ -216,7 +216,7 @@ def test_sequences_of_a_batch_may_use_different_parts() -> None:
     script = random_script(V, seed=2)
     target = ScriptedEngine(script, V, context_length=200)
     model = DraftModelDrafter(ScriptedEngine(script, V, context_length=200), V)
-    drafter = hybrid(NgramDrafter(min_ngram=1), model)
+    drafter = hybrid(NgramDrafter(min_ngram=1), model, draft_shares=(0.0, 0.05))
     vocabulary = Vocabulary(V, frozenset(), lambda token: bytes([97 + token]))
     decoder = Decoder(target, vocabulary, drafter, k=6)
     prompts = [(0, 1, 2), (0,) * 9, (1, 2, 0, 1, 2, 0)]
