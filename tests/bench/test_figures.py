@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from oneglance.bench.figures import results, samples
+from oneglance.bench.run import Run
 from oneglance.bench.subject import count_depths, without_folders
-from oneglance.bench.tables import drafter_grids
+from oneglance.bench.tables import bench_grids, drafter_grids
+from oneglance.bench.words import findings
 from oneglance.types import ROOT, PassTrace
 from tests.bench.runs import pair, run
 
@@ -121,3 +124,111 @@ def test_tables_have_the_figures() -> None:
     assert depth.rows == (("d", "0.70 (50)", "0.30 (50)"),)
     only_a = drafter_grids({"is_seeded": True, "results": results(GROUPS[:4])})[0]
     assert [row[0] for row in only_a.rows] == ["a"]
+
+
+def test_shares_are_parts_of_all_seconds() -> None:
+    phases: dict[str, Any] = {"draft_seconds": 1.0, "verify_seconds": 2.5, "accept_seconds": 0.25}
+    found = results([{"plain": run("a1", "plain", 4, **phases)}])["0 all"]["plain"]
+    assert found["shares"] == pytest.approx(
+        {"prompt": 0.2, "draft": 0.2, "verify": 0.5, "accept": 0.05, "rest": 0.05}
+    )
+
+
+def test_the_first_token_is_a_median_of_medians() -> None:
+    times = [("a1", 0, 1.0), ("a1", 1, 3.0), ("a1", 2, 2.0), ("a2", 0, 8.0)]
+    groups = [
+        {"plain": run(prompt, "plain", 4, number, first_token_seconds=seconds)}
+        for prompt, number, seconds in times
+    ]
+    assert results(groups)["0 all"]["plain"]["seconds_to_first_token"] == 5
+    untold = [*groups, {"plain": run("a3", "plain", 4)}]
+    assert results(untold)["0 all"]["plain"]["seconds_to_first_token"] is None
+
+
+def test_answers_that_were_compared_are_counted() -> None:
+    def answers(prompt: str, is_identical: bool | None) -> dict[str, Run]:
+        plain = run(prompt, "plain", 4, is_identical=True)
+        return {"plain": plain, "s": run(prompt, "s", 4, is_identical=is_identical)}
+
+    found = results([answers("a1", True), answers("a2", False), answers("a3", None)])["0 all"]
+    assert (found["s"]["identical"], found["s"]["compared"]) == (1, 2)
+    assert (found["plain"]["identical"], found["plain"]["compared"]) == (3, 3)
+
+
+SERVERS = [
+    {
+        "one": run("a1", "one", 3, prefill_seconds=None, passes=None),
+        "two": run("a1", "two", 1, prefill_seconds=None, passes=None),
+    }
+]
+
+
+def test_servers_are_compared_by_whole_answers() -> None:
+    found = results(SERVERS)["0 all"]
+    assert found["two"]["answer_speedup"] == [2, 2, 2]
+    assert found["two"]["speedup"] is found["two"]["tokens_per_second"] is None
+    assert found["two"]["shares"] is None
+    speed, work = bench_grids({"is_seeded": True, "results": results(SERVERS)})
+    assert speed.title.startswith("Times as fast as one, greedy, the reading of the prompt incl")
+    assert speed.rows == (("a", "1", "5.0", "2.00 (2.00–2.00)"),)
+    assert work.rows == (
+        ("tokens/s with the prompt", "5.0", "10.0"),
+        ("times one with the prompt", "1.00", "2.00"),
+    )
+
+
+def test_a_server_beside_plain_decoding_is_compared_by_whole_answers() -> None:
+    server = run("a1", "s", 1, prefill_seconds=None, passes=None)
+    report = {"is_seeded": True, "results": results([{**pair("a1", 10, 5), "s": server}])}
+    speed = bench_grids(report)[0]
+    assert "the reading of the prompt included" in speed.title
+    assert speed.rows == (("a", "1", "1.8", "1.83 (1.83–1.83)", "5.50 (5.50–5.50)"),)
+
+
+def test_the_table_of_subjects_has_every_figure() -> None:
+    work = bench_grids({"is_seeded": True, "results": results(GROUPS)})[1]
+    cells = {name: tuple(texts) for name, *texts in work.rows}
+    assert work.headings == ("", "plain", "d")
+    assert cells["times plain"] == ("1.00", "2.00")
+    assert cells["times plain, all tokens together"] == ("1.00", "2.60")
+    assert cells["mean accepted length"] == ("1.00", "2.00")
+    assert cells["accepted ÷ drafted"] == ("–", "33% (50/150)")
+    assert cells["time: reading the prompt"] == ("8.8%", "20.0%")
+    assert cells["time: drafter"] == ("0.0%", "20.0%")
+    assert "ms to the first token" not in cells  # nobody told
+
+
+REPORT = {"is_complete": True, "is_seeded": True}
+
+
+def test_what_was_found_is_said_in_sentences() -> None:
+    fastest, *others = findings({**REPORT, "results": results(GROUPS)})
+    assert fastest == (
+        "Greedy: d was the fastest, 2.00 (1.50–3.50) times as fast as plain decoding (median and "
+        "quartiles over 3 prompts)."
+    )
+    assert others == []
+
+
+def test_a_loss_is_called_a_loss() -> None:
+    (sentence,) = findings({**REPORT, "results": results([pair("a1", 4, 5)])})
+    assert "none was faster than plain decoding; d comes next with 0.80" in sentence
+
+
+def test_missing_runs_and_other_answers_are_told() -> None:
+    plain = run("a1", "plain", 4, is_identical=True)
+    same = results([{"plain": plain, "d": run("a1", "d", 4, is_identical=True)}])
+    other = results([{"plain": plain, "d": run("a1", "d", 4, is_identical=False)}])
+    assert "All 1 compared answers were those of plain" in " ".join(
+        findings({**REPORT, "results": same})
+    )
+    words = findings(
+        {
+            "is_complete": False,
+            "is_seeded": True,
+            "groups": {"done": 1, "planned": 4},
+            "results": other,
+        }
+    )
+    assert "0 of 1 compared answers" in words[1]
+    assert words[2].endswith("these are 1 of 4 groups of answers.")

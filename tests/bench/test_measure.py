@@ -7,19 +7,21 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from oneglance.bench.measure import DifferentAnswerError, Questions, measure
+from oneglance.bench.measure import DifferentAnswerError, Questions, finished, measure
 from oneglance.bench.plan import Plan
 from oneglance.bench.prompts import BenchPrompt
 from oneglance.bench.run import Run
 from oneglance.bench.subject import Answer, Question, Subject
 from oneglance.bench.variant import (
     Variant,
+    check_prompts,
     parse_variant,
     plain_variant,
+    with_lengths,
 )
 from oneglance.bench.work import WorkFile
 from oneglance.config import EngineConfig
-from oneglance.errors import ParameterError
+from oneglance.errors import CapacityError, ParameterError
 from oneglance.llm import LLM, load
 
 PROMPT = BenchPrompt("p", "qa", "Repeat three times: one two three four five.")
@@ -141,3 +143,69 @@ def test_names_carry_settings(llm: LLM) -> None:
 def test_settings_that_mean_nothing(llm: LLM, text: str) -> None:
     with pytest.raises(ParameterError, match="each setting once"):
         parse_variant(text, llm)
+
+
+def test_every_drafter_is_measured_with_every_length() -> None:
+    crossed = with_lengths(["ngram", "suffix@k=3", "suffix@nodes=9", "a@k=1@nodes=2"], ["auto", 4])
+    assert crossed == [
+        *("ngram", "ngram@k=4", "suffix@k=3"),
+        *("suffix@nodes=9", "suffix@nodes=9@k=4", "a@k=1@nodes=2"),
+    ]
+
+
+@dataclass
+class Echo:
+    """A program that tells no tokens."""
+
+    text: str
+    label: str = "echo"
+    is_greedy_only: bool = False
+
+    def answer(self, _question: Question) -> Answer:
+        return Answer(None, tokens=3, seconds=1.0, prefill_seconds=None, text=self.text)
+
+
+def test_another_program_is_compared_by_its_text(llm: LLM) -> None:
+    own = llm.generate(PROMPT.text, drafter="none", max_tokens=24).text
+    for text, is_identical in ((own, True), (f"{own}.", False)):
+        (group,) = measured(plan(0.0), llm, [plain_variant(llm), Echo(text)])
+        assert group["echo"].is_identical is is_identical
+        assert group["plain"].is_identical is True
+
+
+def test_drawn_answers_are_not_compared(llm: LLM) -> None:
+    unseeded = replace(plan(0.8), is_seeded=False)
+    (group,) = measured(unseeded, llm, [plain_variant(llm), Echo("something")])
+    assert [run.is_identical for run in group.values()] == [None, None]
+
+
+def test_the_first_token_comes_before_the_last(llm: LLM) -> None:
+    (group,) = measured(plan(0.0), llm, [plain_variant(llm)])
+    run = group["plain"]
+    assert run.first_token_seconds is not None
+    assert run.prefill_seconds is not None
+    assert run.prefill_seconds < run.first_token_seconds < run.seconds
+    phases = run.prefill_seconds + run.draft_seconds + run.verify_seconds + run.accept_seconds
+    assert 0.5 * run.seconds < phases < run.seconds
+
+
+def test_what_is_finished_can_be_had_at_any_time(llm: LLM) -> None:
+    subjects: list[Subject] = [plain_variant(llm)]
+    two, work = plan(0.0, rounds=2), memory()
+    assert finished(two, subjects, work) == []
+
+    def interrupt(_number: int, _total: int, _runs: dict[str, Run]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(two, Questions(two, llm.encode), subjects, work, interrupt)
+    assert [group["plain"].round for group in finished(two, subjects, work)] == [0]
+
+
+def test_prompts_that_cannot_be_answered_are_refused_first(llm: LLM) -> None:
+    long = replace(plan(0.0), prompts=(PROMPT, BenchPrompt("long", "qa", "word " * 9000)))
+    with pytest.raises(CapacityError):
+        check_prompts(long, Questions(long, llm.encode), [plain_variant(llm)])
+    predicted = parse_variant("predicted", llm)
+    with pytest.raises(ParameterError, match="has no prediction"):
+        check_prompts(plan(0.0), Questions(plan(0.0), llm.encode), [predicted])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -31,18 +32,18 @@ def speedup_plot(report: Report, temperature: str) -> str:
         for category, subjects in categories.items()
         for label in labels
     }
-    top = nice_end(max((spread.high for spread in spreads.values()), default=1.0))
+    axis = Axis.to(max((spread.high for spread in spreads.values()), default=1.0))
     row = len(labels) * BAR + GAP
     height = len(categories) * row + AXIS
     drawing = svg.drawing(height, f"Times as fast, {law_of(report, temperature)}")
-    _x_axis(drawing, height - AXIS, top, "g")
+    _x_axis(drawing, height - AXIS, axis, "g")
     for row_index, category in enumerate(categories):
         y = row_index * row + GAP / 2
         svg.label(drawing, (LEFT - 8, y + (row - GAP) / 2 + 4), category, "end")
         for index, label in enumerate(labels):
             spread = spreads[category, label]
-            _whiskered(drawing, y + index * BAR, spread, top, index, f"{category}, {label}")
-    svg.line(drawing, (_x(1, top), 0), (_x(1, top), height - AXIS), "one")
+            _whiskered(drawing, y + index * BAR, spread, axis.top, index, f"{category}, {label}")
+    svg.line(drawing, (_x(1, axis.top), 0), (_x(1, axis.top), height - AXIS), "one")
     return svg.to_text(drawing)
 
 
@@ -83,7 +84,7 @@ def share_plot(report: Report, temperature: str) -> str:
     row = 1.5 * BAR + GAP
     height = len(told) * row + AXIS
     drawing = svg.drawing(height, f"Shares of the time, {law_of(report, temperature)}")
-    _x_axis(drawing, height - AXIS, 1.0, ".0%")
+    _x_axis(drawing, height - AXIS, Axis.to(1.0), ".0%")
     for row_index, (label, shares) in enumerate(told.items()):
         y = row_index * row + GAP / 2
         svg.label(drawing, (LEFT - 8, y + BAR), _shortened(label), "end")
@@ -103,29 +104,41 @@ def summaries_of(report: Report, temperature: str) -> Mapping[str, Any]:
     return found
 
 
-def nice_end(highest: float) -> float:
-    """A round number from which an axis reaches a little beyond the highest value."""
-    step = _step(highest)
-    return step * math.ceil(max(highest, 1.0) / step + 1e-9)
+@dataclass(frozen=True)
+class Axis:
+    """Numbers from 0 on, the same step between two of them.
 
+    Attributes:
+        step: 1, 2 or 5 of a power of ten.
+        count: of steps.
+    """
 
-def _step(highest: float) -> float:
-    """Between two numbers of an axis: 1, 2 or 5 of a power of ten, some six of them in all."""
-    rough = max(highest, 1.0) / 6
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
+    step: float
+    count: int
+
+    @classmethod
+    def to(cls, highest: float) -> Axis:
+        """At most six steps, of which the last is not below the highest value, nor below 1."""
+        top = max(highest, 1.0)
+        power = 10.0 ** math.floor(math.log10(top / 6))
+        step = next(power * factor for factor in (1, 2, 5, 10) if 6 * power * factor >= top)
+        return cls(step, math.ceil(top / step - 1e-9))
+
+    @property
+    def top(self) -> float:
+        """Where it ends."""
+        return self.step * self.count
 
 
 def _x(value: float, top: float) -> float:
     return LEFT + value / top * (svg.WIDTH - LEFT - RIGHT)
 
 
-def _x_axis(drawing: Element, bottom: float, top: float, form: str) -> None:
-    step = _step(top)
-    for number in range(round(top / step) + 1):
-        x = _x(number * step, top)
+def _x_axis(drawing: Element, bottom: float, axis: Axis, form: str) -> None:
+    for number in range(axis.count + 1):
+        x = _x(number * axis.step, axis.top)
         svg.line(drawing, (x, 0), (x, bottom), "rule")
-        svg.label(drawing, (x, bottom + 16), f"{number * step:{form}}", "middle")
+        svg.label(drawing, (x, bottom + 16), f"{number * axis.step:{form}}", "middle")
 
 
 def _whiskered(
