@@ -173,10 +173,12 @@ def test_another_program_is_compared_by_its_text(llm: LLM) -> None:
         assert group["plain"].is_identical is True
 
 
-def test_drawn_answers_are_not_compared(llm: LLM) -> None:
-    unseeded = replace(plan(0.8), is_seeded=False)
-    (group,) = measured(unseeded, llm, [plain_variant(llm), Echo("something")])
-    assert [run.is_identical for run in group.values()] == [None, None]
+@pytest.mark.parametrize("is_seeded", [True, False])
+def test_drawn_answers_of_others_are_not_compared(llm: LLM, is_seeded: bool) -> None:
+    drawn = replace(plan(0.8), is_seeded=is_seeded)
+    (group,) = measured(drawn, llm, [plain_variant(llm), Echo("something")])
+    assert group["echo"].is_identical is None
+    assert group["plain"].is_identical is (True if is_seeded else None)
 
 
 def test_the_first_token_comes_before_the_last(llm: LLM) -> None:

@@ -51,7 +51,7 @@ def measured(
         pytest.skip("takes minutes on the reference engine")
     done = run_here(
         *("bench", "--prompts", prompts, "-d", "ngram", "-d", "suffix@k=2", "-k", "auto,3"),
-        *("--temperatures", "0,0.8", "-n", "12", "--rounds", "2"),
+        *("--temperatures", "0,0.8", "-n", "6", "--rounds", "2"),
         *("--json", str(folder / "out.json"), "--html", str(folder / "out.html")),
     )
     return done, folder
@@ -94,7 +94,7 @@ def test_it_tells_where_its_figures_come_from(
     report = read(measured[1] / "out.json")
     assert report["command"] == (
         "oneglance bench --drafter ngram --drafter suffix@k=2 -k auto,3 --prompts some.jsonl "
-        "--temperatures 0,0.8 --max-tokens 12 --rounds 2 --json out.json --html out.html"
+        "--temperatures 0,0.8 --max-tokens 6 --rounds 2 --json out.json --html out.html"
     )
     assert str(Path(prompts).parent) not in json.dumps(report)
     assert report["model"] == "smollm2-135m"
@@ -147,7 +147,7 @@ def test_an_interrupted_run_is_taken_up_again(
     slow_model: str, prompts: str, tmp_path: Path, sign: signal.Signals
 ) -> None:
     path, runs = tmp_path / "o.json", tmp_path / "o.runs.jsonl"
-    given = ("--model", slow_model, "--prompts", prompts, "-d", "ngram", "-n", "300")
+    given = ("--model", slow_model, "--prompts", prompts, "-d", "ngram", "-n", "80")
     words = [*COMMAND, "bench", *given, "--rounds", "50", "--json", str(path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         wait_for(lambda: runs.exists() and runs.read_text().count('"runs"') >= 2)
@@ -178,6 +178,15 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "nothing happens"
         time.sleep(0.02)
+
+
+def test_a_run_that_measured_nothing_is_no_obstacle(ask: Ask, tmp_path: Path) -> None:
+    refused = ask("-d", "nothing", "--json", tmp_path / "o.json")
+    assert refused.returncode == 2
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "o.runs.jsonl").write_text('{"settings": {}}\n')  # as a kill would leave it
+    done = ask("-d", "ngram", "--json", tmp_path / "o.json")
+    assert done.returncode == 0, done.stderr
 
 
 def test_runs_of_other_settings_are_not_mixed(ask: Ask, tmp_path: Path) -> None:

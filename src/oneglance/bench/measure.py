@@ -130,13 +130,16 @@ def make_runs(group: Group, answers: Mapping[str, Answer], is_compared: bool) ->
     Args:
         group: which.
         answers: by subject.
-        is_compared: whether the answers had to be equal.
+        is_compared: whether our answers had to be equal; those of other programs, which draw
+            their own tokens, are compared where nothing is drawn.
     """
     base = next(iter(answers.values()))
-    return {
-        label: Run.of(group, label, each, each.equals(base) if is_compared else None)
-        for label, each in answers.items()
-    }
+    runs = {}
+    for label, each in answers.items():
+        may_differ = each.token_ids is None and group.temperature > 0
+        is_identical = each.equals(base) if is_compared and not may_differ else None
+        runs[label] = Run.of(group, label, each, is_identical)
+    return runs
 
 
 def warm_up(plan: Plan, ask: Ask, subjects: Sequence[Subject]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from oneglance.bench.report import make_report, raw_runs
 from oneglance.bench.run import Run
 from oneglance.bench.subject import Subject, without_folders
 from oneglance.bench.variant import Variant, check_prompts
-from oneglance.bench.work import WorkFile
+from oneglance.bench.work import WorkFile, holds_runs
 from oneglance.errors import ParameterError
 from oneglance.llm import LLM
 
@@ -88,12 +88,14 @@ class Session:
         described = {each.label: each.describe() for each in self.variants}
         described |= {each.label: each.describe() for each in self.endpoints}
         info = None if self.llm is None else self.llm.engine.info
+        # Before the bandwidth is measured, which takes memory of its own.
+        memory = None if info is None else {"peak": peak_memory(), "taken_by": taken_by}
         return {
             **make_report(origin, self.plan, described, groups, self.work),
             "is_complete": len(groups) == planned,
             "groups": {"done": len(groups), "planned": planned},
             "read_bandwidth": None if info is None else read_bandwidth(info),
-            "memory": None if info is None else {"peak": peak_memory(), "taken_by": taken_by},
+            "memory": memory,
             "runs": raw_runs(groups),
         }
 
@@ -132,13 +134,15 @@ def work_path(report_path: Path | None) -> Path | None:
 
 
 def check_interrupted(path: Path | None, is_resumed: bool) -> None:
-    """Refuses to mix a new measurement with one that was interrupted.
+    """Refuses to mix a new measurement with one that was interrupted, if that finished anything.
 
     Raises:
         ParameterError: there is one, and it is not to be taken up again.
     """
-    if path is not None and path.exists() and not is_resumed:
+    if path is not None and not is_resumed and holds_runs(path):
         raise ParameterError(
             f"{path.name} holds what an interrupted run has measured; add --resume to go on with "
             "it, or remove it."
         )
+    if path is not None and not is_resumed:
+        path.unlink(missing_ok=True)

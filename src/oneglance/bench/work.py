@@ -61,6 +61,11 @@ class WorkFile:
         self._keep(runs)
         self._write({"runs": [asdict(run) for run in runs]})
 
+    def remove_if_empty(self) -> None:
+        """Removes the file if there is nothing in it to go on with."""
+        if self.path is not None and not self.groups:
+            self.path.unlink(missing_ok=True)
+
     def _read(self, line: Mapping[str, Any]) -> None:
         if "runs" in line:
             self._keep([Run.read(run) for run in line["runs"]])
@@ -87,6 +92,11 @@ class WorkFile:
         first = runs[0]
         key = first.prompt, first.temperature, first.round
         self.groups.setdefault(key, []).append({run.subject: run for run in runs})
+
+
+def holds_runs(path: Path) -> bool:
+    """Whether a file has groups that are finished."""
+    return any("runs" in line for line in _whole_lines(path))
 
 
 def _whole_lines(path: Path) -> list[dict[str, Any]]:

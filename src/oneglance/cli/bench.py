@@ -129,6 +129,7 @@ def run(options: BenchOptions) -> None:
             print(f"oneglance: {error}", file=sys.stderr)
             raise typer.Exit(1) from None
         finally:
+            session.work.remove_if_empty()
             if session.llm is not None:
                 session.llm.close()
     if session.groups():
@@ -136,7 +137,7 @@ def run(options: BenchOptions) -> None:
     if is_interrupted:
         raise KeyboardInterrupt
     if session.work.path is not None:
-        session.work.path.unlink()  # the report has every run
+        session.work.path.unlink(missing_ok=True)  # the report has every run
 
 
 def make_session(
