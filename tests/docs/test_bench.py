@@ -1,7 +1,8 @@
-"""The README's tables of both models are what `make bench` measured."""
+"""The README's tables are what `make bench` measured; docs/bench.md tells of every figure."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from oneglance.bench.figures import results
 from oneglance.bench.report import write_report
 from tests.bench.runs import pair
 from tests.docs.bench import block, shown, write
-from tests.docs.documents import README, read
+from tests.cli.processes import run_here
+from tests.docs.documents import README, ROOT, code_blocks, read
 
 REPORT: dict[str, Any] = {
     "command": "oneglance bench",
@@ -78,3 +80,22 @@ def test_other_figures_are_noticed_and_replaced(readme: Path, tmp_path: Path) ->
 def test_without_a_measurement_there_is_nothing_to_write(readme: Path, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="run `make bench`"):
         write(readme, tmp_path)
+
+
+DOCUMENT = ROOT / "docs" / "bench.md"
+
+
+def test_every_option_in_the_examples_exists() -> None:
+    commands = "\n".join(code_blocks(read(DOCUMENT), "sh"))
+    named = set(re.findall(r" (--?[a-z][a-z-]*)", re.sub(r" #.*", "", commands)))
+    known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", run_here("bench", "--help").stdout))
+    assert len(named) > 8
+    assert named <= known
+
+
+def test_every_figure_is_defined() -> None:
+    text = read(DOCUMENT)
+    counts = {"prompts", "passes", "drafted", "accepted", "delivered"}
+    for_documents = {"speedup_with_prompt", "draft_share", "best_peer", "speedup_over_peer"}
+    for name in set(REPORT["results"]["0 all"]["d"]) - counts - for_documents:
+        assert f"`{name}`" in text
