@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from oneglance.bench.figures import results, samples
+from oneglance.bench.grid import Grid
 from oneglance.bench.run import Run
 from oneglance.bench.subject import count_depths, without_folders
 from oneglance.bench.tables import bench_grids, drafter_grids
@@ -232,3 +235,13 @@ def test_missing_runs_and_other_answers_are_told() -> None:
     )
     assert "0 of 1 compared answers" in words[1]
     assert words[2].endswith("these are 1 of 4 groups of answers.")
+
+
+def test_a_narrow_terminal_gets_whole_names() -> None:
+    name = "cascade:suffix,draft:qwen2.5-coder-0.5b@k=4@nodes=16"
+    grid = Grid("Title", ("", name, name), (("x", "1.00", "2.00"),))
+    file = StringIO()
+    Console(width=60, file=file).print(grid.to_rich())
+    printed = file.getvalue()
+    assert "…" not in printed
+    assert max(map(len, printed.splitlines())) <= 60

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from oneglance.bench.measure import DifferentAnswerError, Questions, finished, measure
 from oneglance.bench.plan import Plan
 from oneglance.bench.prompts import BenchPrompt
 from oneglance.bench.run import Run
+from oneglance.bench.session import Session
 from oneglance.bench.subject import Answer, Question, Subject
 from oneglance.bench.variant import (
     Variant,
@@ -211,3 +214,24 @@ def test_prompts_that_cannot_be_answered_are_refused_first(llm: LLM) -> None:
     predicted = parse_variant("predicted", llm)
     with pytest.raises(ParameterError, match="has no prediction"):
         check_prompts(plan(0.0), Questions(plan(0.0), llm.encode), [predicted])
+
+
+class Hungry(Variant):
+    """Takes 64 MB for its first answer, as a draft model does for its weights."""
+
+    kept: ClassVar[list[object]] = []
+
+    def answer(self, question: Question) -> Answer:
+        if not self.kept:
+            self.kept.append(np.ones(64 << 20, np.uint8))
+        return super().answer(question)
+
+
+def test_memory_is_told_of_whom_it_was_taken_by(llm: LLM) -> None:
+    hungry = Hungry("hungry", llm, "ngram")
+    variants = [plain_variant(llm), hungry, replace(hungry, label="again")]
+    taken = Session(plan(0.0), variants, [], llm, memory()).prepare()
+    Hungry.kept.clear()
+    assert list(taken) == ["plain", "hungry", "again"]
+    assert taken["hungry"] == pytest.approx(64 << 20, rel=0.2)
+    assert taken["again"] < 16 << 20

@@ -149,10 +149,10 @@ def test_an_interrupted_run_is_taken_up_again(
     path, runs = tmp_path / "o.json", tmp_path / "o.runs.jsonl"
     given = ("--model", slow_model, "--prompts", prompts, "-d", "ngram", "-n", "80")
     words = [*COMMAND, "bench", *given, "--rounds", "50", "--json", str(path)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_for(lambda: runs.exists() and runs.read_text().count('"runs"') >= 2)
         process.send_signal(sign)
-        out, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+        out, errors = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == (130 if sign == signal.SIGINT else -sign)
     num_done = runs.read_text().count('"runs"')
     assert 2 <= num_done < 100
@@ -160,6 +160,7 @@ def test_an_interrupted_run_is_taken_up_again(
         partial = read(path)
         assert partial["groups"] == {"done": num_done, "planned": 100}
         assert f"these are {num_done} of 100 groups" in out.decode()
+        assert "The same command with --resume goes on" in errors.decode()
     refused = run_here("bench", *given, "--rounds", "1", "--json", str(path))
     assert refused.returncode == 2
     assert "o.runs.jsonl holds what an interrupted run has measured; add --resume" in refused.stderr

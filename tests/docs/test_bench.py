@@ -11,8 +11,8 @@ import pytest
 from oneglance.bench.figures import results
 from oneglance.bench.report import write_report
 from tests.bench.runs import pair
-from tests.docs.bench import block, shown, write
 from tests.cli.processes import run_here
+from tests.docs.bench import block, shown, write
 from tests.docs.documents import README, ROOT, code_blocks, read
 
 REPORT: dict[str, Any] = {

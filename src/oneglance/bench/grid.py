@@ -27,7 +27,7 @@ class Grid:
         """For a terminal."""
         table = Table(title=self.title, title_justify="left", box=box.SIMPLE_HEAD)
         for index, heading in enumerate(self.headings):
-            table.add_column(heading, justify="left" if index == 0 else "right")
+            table.add_column(heading, justify="left" if index == 0 else "right", overflow="fold")
         for row in self.rows:
             table.add_row(*row)
         return table

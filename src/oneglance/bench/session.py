@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ class Session:
         """
         taken: dict[str, int] = {}
         before, last = held_memory(), None
-        for label in [*warm_up(self.plan, self.questions, self.subjects), None]:
+        for label in chain(warm_up(self.plan, self.questions, self.subjects), [None]):
             now = held_memory()
             if last is not None and before is not None and now is not None:
                 taken[last] = max(now - before, 0)

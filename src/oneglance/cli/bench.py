@@ -111,6 +111,7 @@ def run(options: BenchOptions) -> None:
 
     from oneglance.bench.measure import DifferentAnswerError
     from oneglance.bench.session import check_interrupted, work_path
+    from oneglance.cli.answer import print_note
     from oneglance.cli.progress import progress_bar
     from oneglance.cli.provenance import provenance
 
@@ -135,6 +136,8 @@ def run(options: BenchOptions) -> None:
     if session.groups():
         show_and_write(options, session.report(origin, taken_by), Console())
     if is_interrupted:
+        if session.groups() and session.work.path is not None:
+            print_note("The same command with --resume goes on where this ended.")
         raise KeyboardInterrupt
     if session.work.path is not None:
         session.work.path.unlink(missing_ok=True)  # the report has every run
