@@ -28,7 +28,7 @@ Ask = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(scope="module")
 def prompts(tmp_path_factory: pytest.TempPathFactory) -> str:
     lines = [
-        {"id": "p", "category": "copying", "prompt": "Repeat: one two three one two three."},
+        {"id": "p", "category": "copying", "prompt": "Say: one two one two."},
         {"task_id": "HumanEval/0", "prompt": "def add(a, b):\n"},
     ]
     path = tmp_path_factory.mktemp("prompts") / "some.jsonl"
@@ -50,7 +50,7 @@ def measured(
     if not is_available():
         pytest.skip("takes minutes on the reference engine")
     done = run_here(
-        *("bench", "--prompts", prompts, "-d", "ngram", "-d", "suffix@k=2", "-k", "auto,3"),
+        *("bench", "--prompts", prompts, "-d", "ngram", "-d", "suffix@k=2", "-k", "3"),
         *("--temperatures", "0,0.8", "-n", "6", "--rounds", "2"),
         *("--json", str(folder / "out.json"), "--html", str(folder / "out.html")),
     )
@@ -63,7 +63,7 @@ def test_both_prompts_are_measured_at_both_temperatures(
     done, folder = measured
     assert done.returncode == 0, done.stderr
     report = read(folder / "out.json")
-    labels = ["plain", "ngram", "ngram@k=3", "suffix@k=2"]
+    labels = ["plain", "ngram@k=3", "suffix@k=2"]
     assert list(report["subjects"]) == labels
     assert list(report["results"]) == [
         *("0 copying", "0 HumanEval", "0 all", "0.8 copying", "0.8 HumanEval", "0.8 all")
@@ -81,7 +81,7 @@ def test_its_figures_follow_from_its_runs(
     done, folder = measured
     report = read(folder / "out.json")
     runs = [Run.read(fields) for fields in report["runs"]]
-    groups = [{run.subject: run for run in runs[start : start + 4]} for start in range(0, 32, 4)]
+    groups = [{run.subject: run for run in runs[start : start + 3]} for start in range(0, 24, 3)]
     assert json.loads(json.dumps(results(groups))) == report["results"]
     for sentence in findings(report):
         assert sentence in done.stdout
@@ -93,7 +93,7 @@ def test_it_tells_where_its_figures_come_from(
 ) -> None:
     report = read(measured[1] / "out.json")
     assert report["command"] == (
-        "oneglance bench --drafter ngram --drafter suffix@k=2 -k auto,3 --prompts some.jsonl "
+        "oneglance bench --drafter ngram --drafter suffix@k=2 -k 3 --prompts some.jsonl "
         "--temperatures 0,0.8 --max-tokens 6 --rounds 2 --json out.json --html out.html"
     )
     assert str(Path(prompts).parent) not in json.dumps(report)
@@ -147,7 +147,7 @@ def test_an_interrupted_run_is_taken_up_again(
     slow_model: str, prompts: str, tmp_path: Path, sign: signal.Signals
 ) -> None:
     path, runs = tmp_path / "o.json", tmp_path / "o.runs.jsonl"
-    given = ("--model", slow_model, "--prompts", prompts, "-d", "ngram", "-n", "80")
+    given = ("--model", slow_model, "--prompts", prompts, "-d", "ngram", "-n", "40")
     words = [*COMMAND, "bench", *given, "--rounds", "50", "--json", str(path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_for(lambda: runs.exists() and runs.read_text().count('"runs"') >= 2)
