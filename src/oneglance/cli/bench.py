@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 def bench(
     model: Annotated[
         str | None,
-        typer.Option("-m", "--model", metavar="MODEL", help="Name of a model or its file."),
+        typer.Option(
+            "-m",
+            "--model",
+            metavar="MODEL",
+            help="Name of a model or its file; the default one is that of generate.",
+        ),
     ] = None,
     drafter: Annotated[
         list[str] | None,
@@ -32,7 +37,7 @@ def bench(
             "--drafter",
             metavar="DRAFTER",
             help="A drafter to measure, as ngram, suffix@nodes=16 or draft:MODEL@k=6; may be "
-            "repeated.",
+            "repeated. Left out: ngram, suffix, auto.",
         ),
     ] = None,
     k: Annotated[
@@ -40,7 +45,10 @@ def bench(
     ] = "auto",
     prompts: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="JSON lines as those of Spec-Bench or HumanEval."),
+        typer.Option(
+            metavar="FILE",
+            help="JSON lines as those of Spec-Bench or HumanEval; left out: eight prompts of our own.",
+        ),
     ] = None,
     limit_per_category: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Only the first N prompts of each.")
