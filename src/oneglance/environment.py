@@ -13,7 +13,7 @@ from oneglance.errors import ParameterError
 
 CACHE_VARIABLE = "ONEGLANCE_CACHE"
 ISA_VARIABLE = "ONEGLANCE_ISA"
-API_KEY_VARIABLE = "ONEGLANCE_API_KEY"
+API_KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,7 @@ class Environment:
         isa: instruction set that the native engine's kernels are to use, `ONEGLANCE_ISA`; None:
             the best that the CPU has. Which names there are depends on the build and the CPU, so
             that the engine checks it.
-        api_key: what servers of others are given as a bearer token, `ONEGLANCE_API_KEY`; None:
-            they are given none. It is no option of a command, as commands are written into reports.
+        api_key: `OPENAI_API_KEY`, sent to the servers that a user names; None: no key is sent.
     """
 
     cache_dir: Path

@@ -204,7 +204,7 @@ def test_servers_alone_are_measured_without_a_model(prompts: str, tmp_path: Path
             *("bench", "--endpoint", f"off={slow.url}", "--endpoint", f"on={fast.url}/v1"),
             *("--prompts", prompts, "--rounds", "1", "-n", "5"),
             *("--json", str(tmp_path / "o.json"), "--html", str(tmp_path / "o.html")),
-            environment={"ONEGLANCE_API_KEY": "secret"},
+            environment={"OPENAI_API_KEY": "secret"},
         )
         keys = {key for _, _, key in slow.asked}
     assert done.returncode == 0, done.stderr

@@ -47,7 +47,7 @@ def bench(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="JSON lines as those of Spec-Bench or HumanEval; left out: eight prompts of our own.",
+            help="JSON lines as those of Spec-Bench or HumanEval; left out: eight of our own.",
         ),
     ] = None,
     limit_per_category: Annotated[
