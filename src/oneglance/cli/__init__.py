@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from oneglance import __version__
-from oneglance.cli import calibrate, chat, demo, generate, models, plan, train
+from oneglance.cli import bench, calibrate, chat, demo, generate, models, plan, train
 from oneglance.errors import OneglanceError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command()(chat.chat)
 app.command()(demo.demo)
 app.command()(calibrate.calibrate)
 app.command()(plan.plan)
+app.command()(bench.bench)
 app.add_typer(models.app, name="models")
 app.add_typer(train.app, name="train")
 

@@ -1,4 +1,4 @@
-"""Runs of the drafters' benchmark, kept in a file as their groups are finished.
+"""Runs of a benchmark, kept in a file as their groups are finished.
 
 A group that was interrupted is run again from its beginning.
 """
@@ -11,61 +11,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.drafters_plan import Group
-from benchmarks.drafters_subjects import Answer
+from oneglance.bench.plan import Group
+from oneglance.bench.run import Run
 from oneglance.errors import ParameterError
-
-
-@dataclass(frozen=True)
-class Run:
-    """One answer of one subject, without its tokens.
-
-    Attributes:
-        prompt: its id.
-        category: of the prompt.
-        temperature: at which it was answered.
-        round: from 0 on.
-        subject: label of who answered.
-        tokens, seconds, prefill_seconds, draft_seconds, passes, drafted, accepted, depths: as in
-            `Answer`.
-    """
-
-    prompt: str
-    category: str
-    temperature: float
-    round: int
-    subject: str
-    tokens: int
-    seconds: float
-    prefill_seconds: float
-    draft_seconds: float
-    passes: int | None
-    drafted: int
-    accepted: int
-    depths: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def of(cls, group: Group, subject: str, answer: Answer) -> Run:
-        """What is kept of an answer."""
-        numbers = asdict(answer)
-        del numbers["token_ids"]
-        prompt = group.prompt
-        return cls(prompt.id, prompt.category, group.temperature, group.round, subject, **numbers)
-
-    @property
-    def decode_seconds(self) -> float:
-        """Without the target's reading of the prompt."""
-        return self.seconds - self.prefill_seconds
-
-    @property
-    def speed(self) -> float:
-        """Tokens per second of decoding."""
-        return self.tokens / self.decode_seconds
-
-    @property
-    def speed_with_prompt(self) -> float:
-        """Tokens per second, the reading of the prompt included."""
-        return self.tokens / self.seconds
 
 
 @dataclass
@@ -113,9 +61,14 @@ class WorkFile:
         self._keep(runs)
         self._write({"runs": [asdict(run) for run in runs]})
 
+    def remove_if_empty(self) -> None:
+        """Removes the file if there is nothing in it to go on with."""
+        if self.path is not None and not self.groups:
+            self.path.unlink(missing_ok=True)
+
     def _read(self, line: Mapping[str, Any]) -> None:
         if "runs" in line:
-            self._keep([_with_tuples(Run(**run)) for run in line["runs"]])
+            self._keep([Run.read(run) for run in line["runs"]])
         elif "load_average" in line:
             self.load_averages.append(line["load_average"])
         else:
@@ -141,6 +94,11 @@ class WorkFile:
         self.groups.setdefault(key, []).append({run.subject: run for run in runs})
 
 
+def holds_runs(path: Path) -> bool:
+    """Whether a file has groups that are finished."""
+    return any("runs" in line for line in _whole_lines(path))
+
+
 def _whole_lines(path: Path) -> list[dict[str, Any]]:
     """The file's objects; a last line that a kill cut short is removed from it."""
     content = path.read_bytes() if path.exists() else b""
@@ -148,8 +106,3 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
     if len(whole) < len(content):
         path.write_bytes(whole)
     return [json.loads(line) for line in whole.decode("utf-8").splitlines()]
-
-
-def _with_tuples(run: Run) -> Run:
-    depths = tuple((int(drafted), int(accepted)) for drafted, accepted in run.depths)
-    return Run(**{**asdict(run), "depths": depths})

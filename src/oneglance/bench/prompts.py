@@ -1,8 +1,8 @@
-"""The prompts of the drafters' benchmark, read from JSON lines of the usual shapes.
+"""The prompts of a benchmark, read from JSON lines of the usual shapes.
 
 Spec-Bench (`question_id`, `category`, `turns`: the first turn is asked), HumanEval (`task_id`,
 `prompt`: "complete this function"), code edits (`id`, `language`, `file`, `instruction`), and plain
-ones (`id`, `category`, `prompt`).
+ones (`id`, `category`, `prompt`, and `prediction` where the answer is nearly known).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 
 from oneglance.errors import ParameterError
 
-CODE_EDITS = Path(__file__).parent / "data" / "code_edits.jsonl"
+BUILT_IN = Path(__file__).parent / "prompts.jsonl"
+"""A few prompts of our own, of eight kinds."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,9 @@ def _make_prompt(line: Mapping[str, Any]) -> BenchPrompt:
         return BenchPrompt(line["task_id"], "HumanEval", text)
     if "instruction" in line:
         return _code_edit(line)
-    return BenchPrompt(str(line["id"]), line["category"], line["prompt"])
+    return BenchPrompt(
+        str(line["id"]), line["category"], line["prompt"], prediction=line.get("prediction")
+    )
 
 
 def _code_edit(line: Mapping[str, Any]) -> BenchPrompt:

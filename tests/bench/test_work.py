@@ -1,8 +1,7 @@
-"""What the drafters' benchmark asks, and the file that it goes on from."""
+"""What a benchmark asks, and the file that it goes on from."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.drafters_options import check_arguments, parse_arguments, temperatures
-from benchmarks.drafters_plan import Plan
-from benchmarks.drafters_prompts import BenchPrompt
-from benchmarks.drafters_work import WorkFile
+from oneglance.bench.plan import Plan
+from oneglance.bench.prompts import BenchPrompt
+from oneglance.bench.work import WorkFile
 from oneglance.errors import ParameterError
-from tests.benchmarks.drafter_runs import pair, run
+from tests.bench.runs import pair, run
 
 FIRST, SECOND = pair("a1", 10, 5), pair("a2", 10, 2)
 PLAN = Plan((BenchPrompt("a1", "a", "?"), BenchPrompt("a2", "a", "?")), (0.0,), 2, 20)
@@ -86,34 +84,3 @@ def test_an_empty_work_file_is_begun(tmp_path: Path) -> None:
     path.write_text('{"settings": {"sta')
     opened(path)
     assert json.loads(path.read_text().splitlines()[0])["settings"]["stage"] == "default"
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        ("", "The stage default has no prompts of its own"),
-        ("--prompts p --unseeded", "add a temperature above 0"),
-        ("--prompts p --llama-draft x", "--llama-draft goes with --llama-server"),
-        ("--prompts p --llama-setting x", "--llama-setting goes with --llama-server"),
-        ("--prompts p --llama-server x", "name it with --llama-model"),
-        (
-            "--prompts p --llama-server x --llama-model y --temperatures 0.8",
-            "asked greedily only",
-        ),
-    ],
-)
-def test_options_that_do_not_go_together(words: str, complaint: str) -> None:
-    with pytest.raises(ParameterError, match=complaint):
-        check_arguments(parse_arguments("", words.split()))
-
-
-@pytest.mark.parametrize("text", ["0,-1", "0,0", "", "inf", "nan", "warm"])
-def test_temperatures_that_are_none(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="different numbers of at least 0"):
-        temperatures(text)
-
-
-def test_edits_bring_their_prompts() -> None:
-    options = parse_arguments("", ["--stage", "edits", "--temperatures", "0,0.8"])
-    check_arguments(options)
-    assert options.temperatures == [0.0, 0.8]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.drafters_work import Run
+from oneglance.bench.run import Run
 
 
 def run(prompt: str, subject: str, seconds: float, number: int = 0, **more: Any) -> Run:

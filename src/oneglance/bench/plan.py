@@ -1,4 +1,4 @@
-"""What the drafters' benchmark asks: prompts at temperatures, in rounds.
+"""What a benchmark asks: prompts at temperatures, in rounds.
 
 A group is one prompt at one temperature in one round, answered by every subject in turn. Only runs
 of one group are compared, so what slowed a group slowed all of them.
@@ -6,10 +6,12 @@ of one group are compared, so what slowed a group slowed all of them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from benchmarks.drafters_prompts import BenchPrompt
+from oneglance.bench.prompts import BenchPrompt
 from oneglance.config import SamplingParams
+from oneglance.errors import ParameterError
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,6 @@ class Plan:
         max_tokens: of an answer.
         is_seeded: sampled answers have a seed for each prompt, so that all subjects give the same
             tokens; otherwise each draws its own.
-        predicts_own_answer: each question comes with the model's own answer, changed here and
-            there.
     """
 
     prompts: tuple[BenchPrompt, ...]
@@ -32,7 +32,6 @@ class Plan:
     rounds: int
     max_tokens: int
     is_seeded: bool = True
-    predicts_own_answer: bool = False
 
     def groups(self) -> list[Group]:
         """All of them, round by round; the order of the subjects turns from one to the next."""
@@ -70,3 +69,22 @@ class Group:
     def key(self) -> tuple[str, float, int]:
         """Names it among all groups."""
         return self.prompt.id, self.temperature, self.round
+
+
+def parse_temperatures(text: str) -> tuple[float, ...]:
+    """Numbers of at least 0, with commas between.
+
+    Raises:
+        ParameterError: one is none, or comes twice.
+    """
+    try:
+        numbers = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        numbers = ()
+    is_possible = all(0 <= number < math.inf for number in numbers)
+    if not numbers or not is_possible or len(set(numbers)) < len(numbers):
+        raise ParameterError(
+            f"The temperatures {text!r} are no list of different numbers of at least 0; write it "
+            "as in 0,0.8."
+        )
+    return numbers
