@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -46,16 +47,26 @@ class CrashError(Exception):
 
 def script(prefix: tuple[int, ...]) -> Float32Array:
     """Logits that depend on the first and the last token; some texts end at a length."""
-    logits = _BASE((prefix[0], prefix[-1])).copy()
+    return _logits(prefix[0], prefix[-1], chr(prefix[0] + 32) in "OC" and len(prefix) >= 60)
+
+
+@cache
+def _logits(first: int, last: int, ends: bool) -> Float32Array:
+    logits = _BASE((first, last)).copy()
     logits[LIKELY] += 3
-    ends = chr(prefix[0] + 32) in "OC" and len(prefix) >= 60
     logits[EOS] = 30 if ends else -30
     return logits
 
 
 def draft_law(prefix: tuple[int, ...]) -> Float64Array:
     """A law that resembles the target's: some drafts are kept, some are not."""
-    return softmax((script(prefix) + _NEAR((prefix[0], prefix[-1]))).astype(np.float64))
+    return _draft_law(prefix[0], prefix[-1])
+
+
+@cache
+def _draft_law(first: int, last: int) -> Float64Array:
+    logits = _logits(first, last, False) + _NEAR((first, last))
+    return softmax(logits.astype(np.float64))
 
 
 def encode(text: str) -> list[int]:
@@ -305,7 +316,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._event({"choices": [{**part, "logprobs": _logprobs(entries, body)}]})
         if not self.behaviour.ends_stream():
             return
-        part = {"text": ""} if "prompt" in body else {"delta": {}}
+        part = {"text": ""} if "prompt" in body else {"delta": {"content": ""}}
         self._event({"choices": [{**part, "finish_reason": found.finish_reason}]})
         if (body.get("stream_options") or {}).get("include_usage"):
             self._event({"choices": [], "usage": usage})

@@ -9,17 +9,23 @@ a law of its own, can be pooled into one sample with a known distribution.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 
-from oneglance.types import Float64Array
+from oneglance.types import Float64Array, IntArray
 
 NUM_BINS = 10
-"""Bins of the unit interval."""
+"""Equal bins of the unit interval."""
 
-Statistic = Callable[[Float64Array], Float64Array]
-"""Maps samples [simulations, n] to a number each [simulations]; large is suspicious."""
+NUM_SIDE_CELLS = 4
+"""Neighbours are counted in so many by so many equal cells."""
+
+NUM_SIMULATIONS = 19_999
+NUM_REPEATS = 100
+"""Simulated audits for the power."""
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -50,67 +56,65 @@ def transform(probs: Float64Array, order: Sequence[int], token: int, uniform: fl
     return before + uniform * max(0.0, 1.0 - before)
 
 
-def bins(samples: Float64Array) -> Float64Array:
-    """Chi-squared of equal bins against a uniform law, for each row of [simulations, n]."""
-    num_rows, size = samples.shape
-    index = np.minimum((samples * NUM_BINS).astype(np.int64), NUM_BINS - 1)
-    flat = index + NUM_BINS * np.arange(num_rows)[:, None]
-    counts = np.bincount(flat.ravel(), minlength=num_rows * NUM_BINS).reshape(num_rows, NUM_BINS)
-    expected = size / NUM_BINS
-    chi_squared: Float64Array = ((counts - expected) ** 2).sum(axis=1) / expected
-    return chi_squared
+def bin_counts(sample: Float64Array) -> IntArray:
+    """How many of a sample fall into each of `NUM_BINS` equal bins."""
+    index = np.minimum((sample * NUM_BINS).astype(np.int64), NUM_BINS - 1)
+    return np.bincount(index, minlength=NUM_BINS)
 
 
-def shift(samples: Float64Array) -> Float64Array:
-    """How far the mean is from one half, in standard errors, for each row."""
-    deviation: Float64Array = np.abs(samples.mean(axis=1) - 0.5) * np.sqrt(12 * samples.shape[1])
-    return deviation
+def pair_counts(sample: Float64Array) -> IntArray:
+    """Counts of pairs (first with second, third with fourth …) in equal cells of the square."""
+    index = np.minimum((sample * NUM_SIDE_CELLS).astype(np.int64), NUM_SIDE_CELLS - 1)
+    cells = NUM_SIDE_CELLS * index[0::2] + index[1::2]
+    return np.bincount(cells, minlength=NUM_SIDE_CELLS**2)
 
 
-def neighbours(samples: Float64Array) -> Float64Array:
-    """Chi-squared of pairs (first with second, third with fourth …) in 4 × 4 equal cells."""
-    num_rows = len(samples)
-    quarters = np.minimum((samples * 4).astype(np.int64), 3)
-    cells = 4 * quarters[:, 0::2] + quarters[:, 1::2]
-    flat = cells + 16 * np.arange(num_rows)[:, None]
-    counts = np.bincount(flat.ravel(), minlength=16 * num_rows).reshape(num_rows, 16)
-    expected = cells.shape[1] / 16
-    chi_squared: Float64Array = ((counts - expected) ** 2).sum(axis=1) / expected
-    return chi_squared
-
-
-def monte_carlo_p(
-    statistic: Statistic, sample: Float64Array, seed: int = 0, num_simulations: int = 9_999
-) -> float:
-    """Exact p-value of a statistic of a sample [n] that is uniform if all is right.
+def evenness_p(counts: IntArray, seed: int = 0) -> float:
+    """Exact p-value of Pearson's chi-squared for cells that are all equally likely.
 
     (1 + simulations at least as extreme) ÷ (1 + simulations), Barnard 1963.
     """
-    if not len(sample):
-        return 1.0
-    found = float(statistic(sample[None, :])[0])
-    simulated = simulate(statistic, len(sample), seed, num_simulations)
-    return float(1 + np.sum(simulated >= found - 1e-12)) / (1 + num_simulations)
+    found = _chi_squared(counts[None, :])[0]
+    simulated = _simulated_chi_squared(int(counts.sum()), len(counts), seed)
+    return float(1 + np.sum(simulated >= found - 1e-12)) / (1 + NUM_SIMULATIONS)
 
 
-def simulate(statistic: Statistic, size: int, seed: int, num_simulations: int) -> Float64Array:
-    """The statistic of `num_simulations` uniform samples of a size, in pieces that fit memory."""
-    generator = np.random.default_rng([seed, size])
-    rows = max(1, 2_000_000 // max(1, size))
-    parts = [
-        statistic(generator.random((min(rows, num_simulations - start), size)))
-        for start in range(0, num_simulations, rows)
-    ]
-    return np.concatenate(parts)
+def mean_p(sample: Float64Array) -> float:
+    """Two-sided p-value of the mean of a sample that is uniform on [0, 1] if all is right.
+
+    By the normal law, to which means of uniform numbers come close from a dozen on; its tails are
+    the heavier ones, so that the error is on the safe side.
+    """
+    return math.erfc(float(_shift(sample[None, :])[0]) / math.sqrt(2))
 
 
-def combined_p(sample: Float64Array, seed: int = 0) -> float:
+def _chi_squared(counts: IntArray) -> Float64Array:
+    expected = counts.sum(axis=1, keepdims=True) / counts.shape[1]
+    chi_squared: Float64Array = ((counts - expected) ** 2 / np.maximum(expected, 1e-300)).sum(
+        axis=1
+    )
+    return chi_squared
+
+
+def _simulated_chi_squared(size: int, num_cells: int, seed: int) -> Float64Array:
+    generator = np.random.default_rng([seed, size, num_cells])
+    even = np.full(num_cells, 1 / num_cells)
+    return _chi_squared(generator.multinomial(size, even, size=NUM_SIMULATIONS))
+
+
+def _shift(samples: Float64Array) -> Float64Array:
+    """How far the mean of each row is from one half, in standard errors."""
+    deviation: Float64Array = np.abs(samples.mean(axis=1) - 0.5) * math.sqrt(12 * samples.shape[1])
+    return deviation
+
+
+def uniform_p(sample: Float64Array, seed: int = 0) -> float:
     """One p-value for shape and mean of a sample: twice the smaller of both (Bonferroni)."""
-    return min(1.0, 2 * min(monte_carlo_p(each, sample, seed) for each in (bins, shift)))
+    return min(1.0, 2 * min(evenness_p(bin_counts(sample), seed), mean_p(sample)))
 
 
 def detectable_share(size: int, alpha: float, head: float, seed: int = 0) -> float:
-    """Smallest bias that `combined_p` finds with a power of 90 % in a sample of a size.
+    """Smallest bias that `uniform_p` finds with a power of 90 % in a sample of a size.
 
     The bias: in this share of positions the likeliest token is delivered instead of one that is
     drawn, which is what leniently kept drafts amount to.
@@ -127,15 +131,13 @@ def detectable_share(size: int, alpha: float, head: float, seed: int = 0) -> flo
     if not size:
         return 1.0
     generator = np.random.default_rng([seed, size, 1])
-    limits = [
-        np.quantile(simulate(each, size, seed, 2_000), 1 - alpha / 2) for each in (bins, shift)
-    ]
-    uniform = generator.random((200, size))
-    chosen = generator.random((200, size))
-    top = generator.random((200, size)) * head
+    bins_limit = np.quantile(_simulated_chi_squared(size, NUM_BINS, seed), 1 - alpha / 2)
+    shift_limit = NormalDist().inv_cdf(1 - alpha / 4)
+    uniform, chosen, top = generator.random((3, NUM_REPEATS, size))
     for step in range(1, 40):
-        biased = np.where(chosen < step / 40, top, uniform)
-        found = (bins(biased) > limits[0]) | (shift(biased) > limits[1])
+        biased = np.where(chosen < step / 40, top * head, uniform)
+        counts = np.array([bin_counts(row) for row in biased])
+        found = (_chi_squared(counts) > bins_limit) | (_shift(biased) > shift_limit)
         if found.mean() >= 0.9:
             return step / 40
     return 1.0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
-from oneglance.audit.endpoint.connection import BrokenAnswerError, RefusedError
+from oneglance.audit.endpoint.connection import BrokenAnswerError, Connection, RefusedError
 from oneglance.audit.endpoint.greedy import (
     check_against,
     check_extremes,
@@ -82,7 +83,7 @@ def audit_endpoint(
         prompts: texts to use instead of the built-in ones.
         context_length: of the model; None: as the server tells.
         timeout_seconds: for each answer.
-        progress: told after each check.
+        progress: told before each check.
 
     Returns:
         A verdict for each property and API, corrected for the number of tests.
@@ -92,27 +93,42 @@ def audit_endpoint(
         ParameterError: a check is unknown, or a URL is none.
     """
     checks = select_checks(only)
-    servers, told = open_servers(url, api_key, model, apis, timeout_seconds)
-    references: dict[str, Server] = {}
-    if against is not None:
-        opened, _ = open_servers(against, api_key, model, apis, timeout_seconds)
-        references = {server.api: server for server in opened}
+    with ExitStack() as endings:
+        connections = [
+            Connection(each, api_key, timeout_seconds) for each in (url, against) if each
+        ]
+        for connection in connections:
+            endings.callback(connection.close)
+        servers, told = open_servers(connections[0], model, apis)
+        references: dict[str, Server] = {}
+        if against is not None:
+            opened, _ = open_servers(connections[1], model, apis)
+            references = {server.api: server for server in opened}
+        sessions = [
+            Session(
+                server=server,
+                against=references.get(server.api),
+                sizes=sizes,
+                prompts=tuple(prompts or PROMPTS[server.api]),
+                context_length=context_length or told,
+            )
+            for server in servers
+        ]
+        return list(settle(_run_all(checks, sessions, progress), sizes.alpha))
+
+
+def _run_all(
+    checks: Sequence[Check], sessions: Sequence[Session], progress: ProgressCallback | None
+) -> list[Verdict]:
     verdicts: list[Verdict] = []
-    done, total = 0, len(checks) * len(servers)
-    for server in servers:
-        session = Session(
-            server=server,
-            against=references.get(server.api),
-            sizes=sizes,
-            prompts=tuple(prompts or PROMPTS[server.api]),
-            context_length=context_length or told,
-        )
-        for check in checks:
-            verdicts += _run(check, session)
-            done += 1
-            if progress is not None:
-                progress(f"{server.api}: {check.name}", done, total)
-    return list(settle(verdicts, sizes.alpha))
+    pairs = [(session, check) for session in sessions for check in checks]
+    for done, (session, check) in enumerate(pairs):
+        if progress is not None:
+            progress(f"{session.subject}: {check.name}", done, len(pairs))
+        verdicts += _run(check, session)
+    if progress is not None:
+        progress("done", len(pairs), len(pairs))
+    return verdicts
 
 
 def select_checks(only: Sequence[str]) -> list[Check]:

@@ -65,6 +65,7 @@ class Connection:
             self._headers["Authorization"] = f"Bearer {api_key}"
         self._timeout = timeout_seconds
         self._local = threading.local()
+        self._opened: list[http.client.HTTPConnection] = []
 
     def get(self, path: str) -> Any:
         """The JSON object at a path below the API's root.
@@ -102,8 +103,10 @@ class Connection:
         return Stream(tuple(events), False, None)
 
     def close(self) -> None:
-        """Closes this thread's connection."""
-        self._drop()
+        """Closes the connections of all threads; none may be in use."""
+        while self._opened:
+            self._opened.pop().close()
+        self._local = threading.local()
 
     def _exchange(self, method: str, path: str, payload: Any) -> tuple[int, bytes]:
         for wait in range(MAX_WAITS + 1):
@@ -140,10 +143,11 @@ class Connection:
                 ) from None
 
     def _connect(self) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection
-        if self._parts.scheme == "http":
-            return http.client.HTTPConnection(self._parts.netloc, timeout=self._timeout)
-        return kind(self._parts.netloc, timeout=self._timeout)
+        is_plain = self._parts.scheme == "http"
+        kind = http.client.HTTPConnection if is_plain else http.client.HTTPSConnection
+        connection = kind(self._parts.netloc.rpartition("@")[2], timeout=self._timeout)
+        self._opened.append(connection)
+        return connection
 
     def _drop(self) -> None:
         connection = getattr(self._local, "connection", None)

@@ -29,8 +29,8 @@ def compare(tally: Tally, session: Session, prompt: str, first: Answer, second: 
             found.status,
             found.sentence(),
             prompt=prompt,
-            one=first.text,
-            other=second.text,
+            answer=first.text,
+            other_answer=second.text,
             **found.to_dict(),
         )
 

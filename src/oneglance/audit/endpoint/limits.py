@@ -10,6 +10,9 @@ from oneglance.audit.endpoint.session import Session
 from oneglance.audit.tally import Tally
 from oneglance.audit.verdict import Verdict
 
+ROOM = 6
+"""Tokens that a prompt leaves free in the context."""
+
 STOP_LENGTH = 3
 """Characters of a stop string: more than most tokens have, so that it spans several."""
 
@@ -153,18 +156,19 @@ def check_context_end(session: Session) -> list[Verdict]:
     if length is None:
         tally.note("not offered", "The server does not tell its context length; give --context.")
         return [tally.verdict("")]
-    room = 6
     try:
-        prompt = _prompt_of(session, length - room)
-        if prompt is None:
+        found = _prompt_of(session, length - ROOM)
+        if found is None:
             tally.note("unclear", "No prompt of the right length was found.")
             return [tally.verdict("")]
-        answer = session.server.greedy(prompt, 4 * room)
+        prompt, room = found[0], length - found[1]
+        answer = session.server.greedy(prompt, 4 * ROOM)
     except RefusedError as error:
         tally.note("not offered", f"The server refuses more than has room ({error}).")
         return [tally.verdict("")]
     except BrokenAnswerError as error:
-        tally.fault(f"The server fails {room} tokens before the end of its context: {error}.")
+        tally.size += 1
+        tally.fault(f"The server fails near the end of its context of {length} tokens: {error}.")
         return [tally.verdict("")]
     tally.size += 1
     counted = answer.completion_tokens
@@ -175,20 +179,23 @@ def check_context_end(session: Session) -> list[Verdict]:
     return [tally.verdict("The answer ends where the context does.")]
 
 
-def _prompt_of(session: Session, num_tokens: int) -> str | None:
-    """A prompt of just so many tokens, found by the counts of the usage."""
-    word = " a"
-    few, more = (
-        session.server.ask("The" + word * count, max_tokens=1, temperature=0).prompt_tokens
-        for count in (8, 16)
-    )
+def _prompt_of(session: Session, num_tokens: int) -> tuple[str, int] | None:
+    """A prompt of about so many tokens and no more, and how many it has by the usage."""
+
+    def ask(count: int) -> tuple[str, int | None]:
+        prompt = "The" + " a" * count
+        return prompt, session.server.ask(prompt, max_tokens=1, temperature=0).prompt_tokens
+
+    few, more = (ask(count)[1] for count in (8, 16))
     if few is None or more is None or more <= few:
         return None
-    count = 8 + round((num_tokens - few) / ((more - few) / 8))
+    per_word = (more - few) / 8
+    count = 8 + int((num_tokens - few) / per_word)
     for _ in range(4):
-        prompt = "The" + word * count
-        found = session.server.ask(prompt, max_tokens=1, temperature=0).prompt_tokens
-        if found is None or found == num_tokens:
-            return None if found is None else prompt
-        count += num_tokens - found
+        prompt, found = ask(count)
+        if found is None:
+            return None
+        if 0 <= num_tokens - found <= per_word:
+            return prompt, found
+        count += int((num_tokens - found) // per_word)
     return None

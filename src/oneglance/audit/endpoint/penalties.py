@@ -69,8 +69,8 @@ def _compare(
             found.status,
             f"With {name}, against the reference: {found.sentence()}",
             prompt=prompt,
-            one=one.text,
-            other=other.text,
+            answer=one.text,
+            other_answer=other.text,
             **found.to_dict(),
         )
 

@@ -11,15 +11,14 @@ import numpy as np
 from oneglance.audit.endpoint.answer import Answer, TokenInfo, is_special
 from oneglance.audit.endpoint.session import Session
 from oneglance.audit.statistics import (
-    combined_p,
     detectable_share,
-    monte_carlo_p,
-    neighbours,
+    evenness_p,
+    pair_counts,
     pooled_distance_p,
     transform,
+    uniform_p,
 )
-from oneglance.audit.tally import Tally
-from oneglance.audit.verdict import Verdict
+from oneglance.audit.verdict import Status, Verdict
 from oneglance.types import Float64Array
 
 NUM_TESTS = 4
@@ -63,38 +62,38 @@ def _draw(session: Session, prompt: str, from_reference: bool = False) -> list[A
 def _own_law(session: Session, samples: dict[str, list[Answer]]) -> list[Verdict]:
     names = ("sampled first tokens", "sampled sequences", "independence of sampled tokens")
     if session.server.num_top < 2:
-        verdicts = []
-        for name in names:
-            tally = Tally(f"{name}: the reported law", session.subject)
-            tally.note("not offered", "The server gives no top_logprobs to test against.")
-            verdicts.append(tally.verdict(""))
-        return verdicts
+        why = "The server gives no top_logprobs to test against."
+        return [_nothing(session, name, "not offered", why) for name in names]
     answers = [answer for each in samples.values() for answer in each]
     found = transforms(answers, session.sizes.seed)
+    if not len(found.later):
+        return [_nothing(session, name, "unclear", "No token came with its law.") for name in names]
     seed = session.sizes.seed
     tests = (
-        (found.first, combined_p(found.first, seed)),
-        (found.later, combined_p(found.later, seed + 1)),
-        (found.pairs, monte_carlo_p(neighbours, found.pairs, seed + 2)),
+        (found.first, uniform_p(found.first, seed)),
+        (found.later, uniform_p(found.later, seed + 1)),
+        (found.pairs, evenness_p(pair_counts(found.pairs), seed + 2)),
     )
     return [
         Verdict(
             check=f"{name}: the reported law",
             subject=session.subject,
-            status="pass" if len(sample) else "unclear",
+            status="pass",
             detail=_detail(sample),
             sample_size=len(sample),
             unit="tokens",
-            p_value=p_value if len(sample) else None,
+            p_value=p_value,
             power=_power(session, sample, found.head) if sample is not found.pairs else None,
         )
         for name, (sample, p_value) in zip(names, tests, strict=True)
     ]
 
 
+def _nothing(session: Session, name: str, status: Status, why: str) -> Verdict:
+    return Verdict(f"{name}: the reported law", session.subject, status, why)
+
+
 def _detail(sample: Float64Array) -> str:
-    if not len(sample):
-        return "No sampled token came with a law to test it against."
     share = float(np.mean(sample < 0.5))
     return f"{share:.1%} of the tokens are in the likelier half of their law; 50 % are expected."
 

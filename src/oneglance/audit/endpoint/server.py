@@ -149,14 +149,13 @@ def context_of(model: dict[str, Any]) -> int | None:
 
 
 def open_servers(
-    url: str, api_key: str | None, model: str | None, apis: tuple[Api, ...], timeout_seconds: float
+    connection: Connection, model: str | None, apis: tuple[Api, ...]
 ) -> tuple[list[Server], int | None]:
     """The APIs that a server has, and its context length if it tells.
 
     Raises:
         EndpointError: it cannot be reached, or has none of the APIs.
     """
-    connection = Connection(url, api_key, timeout_seconds)
     models = list_models(connection)
     chosen = model or (str(models[0].get("id", "default")) if models else "default")
     described = next((item for item in models if item.get("id") == chosen), {})
@@ -168,7 +167,7 @@ def open_servers(
             reasons.append(f"{api}: {error}")
     if not servers:
         raise EndpointError(
-            f"{url} answers neither completions nor chat ({'; '.join(reasons)}); check the URL and "
-            "--model."
+            f"{connection.url} answers neither completions nor chat ({'; '.join(reasons)}); check "
+            "the URL and --model."
         )
     return servers, context_of(described)
