@@ -254,7 +254,8 @@ def _logprobs(entries: Sequence[Entry], body: dict[str, Any]) -> dict[str, Any] 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # head and body in one packet: two would wait for an acknowledgement
+    wbufsize = -1
+    disable_nagle_algorithm = True  # a second packet would wait for an acknowledgement
     behaviour: ScriptedServer
 
     def log_message(self, *_: Any) -> None:

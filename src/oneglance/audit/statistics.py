@@ -15,7 +15,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from oneglance.types import Float64Array, IntArray
+from oneglance.types import BoolArray, Float64Array, IntArray
 
 NUM_BINS = 10
 """Equal bins of the unit interval."""
@@ -54,6 +54,14 @@ def transform(probs: Float64Array, order: Sequence[int], token: int, uniform: fl
             return before + uniform * float(probs[token])
         before += float(probs[other])
     return before + uniform * max(0.0, 1.0 - before)
+
+
+def rank_transform(probs: Float64Array, token: int, uniform: float) -> float:
+    """As `transform`, with all tokens in order of falling probability, ties by id."""
+    ids = np.arange(len(probs))
+    is_before = (probs > probs[token]) | ((probs == probs[token]) & (ids < token))
+    before = float(probs[is_before].sum())
+    return min(1.0, before + uniform * float(probs[token]))
 
 
 def bin_counts(sample: Float64Array) -> IntArray:
@@ -113,6 +121,51 @@ def uniform_p(sample: Float64Array, seed: int = 0) -> float:
     return min(1.0, 2 * min(evenness_p(bin_counts(sample), seed), mean_p(sample)))
 
 
+def counts_p(outcomes: Sequence[tuple[bool, float]], seed: int = 0) -> float:
+    """Two-sided p-value of a number of events, each with a probability known beforehand.
+
+    By simulating independent events of these probabilities. They may depend on earlier outcomes;
+    then the sum is that of a martingale with these variances, whose law the simulated one meets
+    as the number grows.
+    """
+    found, simulated = _event_sums(outcomes, seed)
+    high = 1 + np.sum(simulated >= found)
+    low = 1 + np.sum(simulated <= found)
+    return min(1.0, 2 * float(min(high, low)) / (1 + len(simulated)))
+
+
+def counts_power(outcomes: Sequence[tuple[bool, float]], alpha: float, seed: int = 0) -> float:
+    """How often `counts_p` is below a level, for samples like this one (a bootstrap)."""
+    if not outcomes:
+        return 0.0
+    _, simulated = _event_sums(outcomes, seed)
+    low, high = np.quantile(simulated, [alpha / 2, 1 - alpha / 2])
+    excess = np.array([is_event - chance for is_event, chance in outcomes])
+    expected = sum(chance for _, chance in outcomes)
+    generator = np.random.default_rng([seed, len(outcomes), 4])
+    drawn = excess[generator.integers(len(excess), size=(NUM_REPEATS, len(excess)))]
+    sums = drawn.sum(axis=1) + expected
+    return float(np.mean((sums < low) | (sums > high)))
+
+
+def _event_sums(outcomes: Sequence[tuple[bool, float]], seed: int) -> tuple[int, Float64Array]:
+    """How many events there were, and how many there are in each of many simulations."""
+    generator = np.random.default_rng([seed, len(outcomes), 6])
+    simulated = np.zeros(NUM_SIMULATIONS)
+    for _, chance in outcomes:
+        simulated += generator.random(NUM_SIMULATIONS) < chance
+    return sum(is_event for is_event, _ in outcomes), simulated
+
+
+def _is_found(rows: Float64Array, alpha: float, seed: int) -> BoolArray:
+    """Whether `uniform_p` is below a level, for each row."""
+    size = rows.shape[1]
+    bins_limit = np.quantile(_simulated_chi_squared(size, NUM_BINS, seed), 1 - alpha / 2)
+    shift_limit = NormalDist().inv_cdf(1 - alpha / 4)
+    counts = np.array([bin_counts(row) for row in rows])
+    return (_chi_squared(counts) > bins_limit) | (_shift(rows) > shift_limit)
+
+
 def detectable_share(size: int, alpha: float, head: float, seed: int = 0) -> float:
     """Smallest bias that `uniform_p` finds with a power of 90 % in a sample of a size.
 
@@ -131,14 +184,10 @@ def detectable_share(size: int, alpha: float, head: float, seed: int = 0) -> flo
     if not size:
         return 1.0
     generator = np.random.default_rng([seed, size, 1])
-    bins_limit = np.quantile(_simulated_chi_squared(size, NUM_BINS, seed), 1 - alpha / 2)
-    shift_limit = NormalDist().inv_cdf(1 - alpha / 4)
     uniform, chosen, top = generator.random((3, NUM_REPEATS, size))
     for step in range(1, 40):
         biased = np.where(chosen < step / 40, top * head, uniform)
-        counts = np.array([bin_counts(row) for row in biased])
-        found = (_chi_squared(counts) > bins_limit) | (_shift(biased) > shift_limit)
-        if found.mean() >= 0.9:
+        if _is_found(biased, alpha, seed).mean() >= 0.9:
             return step / 40
     return 1.0
 

@@ -1,4 +1,4 @@
-"""The command line: `oneglance generate | chat | demo | models`, one thin file for each command."""
+"""The command line: `oneglance generate | chat | demo | audit | models`, one thin file for each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from oneglance import __version__
-from oneglance.cli import chat, demo, generate, models
+from oneglance.cli import audit, chat, demo, generate, models
 from oneglance.errors import OneglanceError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command()(generate.generate)
 app.command()(chat.chat)
 app.command()(demo.demo)
+app.add_typer(audit.app, name="audit")
 app.add_typer(models.app, name="models")
 
 USAGE_EXIT_CODE = 2
