@@ -14,8 +14,8 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin: 0 0 .2rem; }
 .facts, .note { color: color-mix(in srgb, currentColor 65%, transparent); font-size: .9rem; }
-.count { display: inline-block; margin: 1rem .6rem 1rem 0; padding: .15rem .7rem; border: 1px solid var(--line);
-  border-radius: 1rem; }
+.count { display: inline-block; margin: 1rem .6rem 1rem 0; padding: .15rem .7rem;
+  border: 1px solid var(--line); border-radius: 1rem; }
 table { border-collapse: collapse; width: 100%; }
 th { text-align: left; font-weight: 600; }
 th, td { padding: .4rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }

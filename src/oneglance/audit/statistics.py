@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -104,6 +105,7 @@ def _chi_squared(counts: IntArray) -> Float64Array:
     return chi_squared
 
 
+@lru_cache(maxsize=16)
 def _simulated_chi_squared(size: int, num_cells: int, seed: int) -> Float64Array:
     generator = np.random.default_rng([seed, size, num_cells])
     even = np.full(num_cells, 1 / num_cells)
@@ -121,40 +123,41 @@ def uniform_p(sample: Float64Array, seed: int = 0) -> float:
     return min(1.0, 2 * min(evenness_p(bin_counts(sample), seed), mean_p(sample)))
 
 
-def counts_p(outcomes: Sequence[tuple[bool, float]], seed: int = 0) -> float:
+def counts_p(outcomes: Sequence[tuple[bool, float]]) -> float:
     """Two-sided p-value of a number of events, each with a probability known beforehand.
 
-    By simulating independent events of these probabilities. They may depend on earlier outcomes;
-    then the sum is that of a martingale with these variances, whose law the simulated one meets
+    By the exact law of a sum of independent events. The probabilities may depend on earlier
+    outcomes; then the sum is that of a martingale with these variances, whose law that one meets
     as the number grows.
     """
-    found, simulated = _event_sums(outcomes, seed)
-    high = 1 + np.sum(simulated >= found)
-    low = 1 + np.sum(simulated <= found)
-    return min(1.0, 2 * float(min(high, low)) / (1 + len(simulated)))
+    law = _law_of_count([chance for _, chance in outcomes])
+    found = sum(is_event for is_event, _ in outcomes)
+    return min(1.0, 2 * float(min(law[: found + 1].sum(), law[found:].sum())))
 
 
 def counts_power(outcomes: Sequence[tuple[bool, float]], alpha: float, seed: int = 0) -> float:
     """How often `counts_p` is below a level, for samples like this one (a bootstrap)."""
     if not outcomes:
         return 0.0
-    _, simulated = _event_sums(outcomes, seed)
-    low, high = np.quantile(simulated, [alpha / 2, 1 - alpha / 2])
+    chances = [chance for _, chance in outcomes]
+    cumulative = np.cumsum(_law_of_count(chances))
+    low, high = np.searchsorted(cumulative, [alpha / 2, 1 - alpha / 2])
     excess = np.array([is_event - chance for is_event, chance in outcomes])
-    expected = sum(chance for _, chance in outcomes)
     generator = np.random.default_rng([seed, len(outcomes), 4])
     drawn = excess[generator.integers(len(excess), size=(NUM_REPEATS, len(excess)))]
-    sums = drawn.sum(axis=1) + expected
+    sums = drawn.sum(axis=1) + sum(chances)
     return float(np.mean((sums < low) | (sums > high)))
 
 
-def _event_sums(outcomes: Sequence[tuple[bool, float]], seed: int) -> tuple[int, Float64Array]:
-    """How many events there were, and how many there are in each of many simulations."""
-    generator = np.random.default_rng([seed, len(outcomes), 6])
-    simulated = np.zeros(NUM_SIMULATIONS)
-    for _, chance in outcomes:
-        simulated += generator.random(NUM_SIMULATIONS) < chance
-    return sum(is_event for is_event, _ in outcomes), simulated
+def _law_of_count(chances: Sequence[float]) -> Float64Array:
+    """[n + 1] the law of how many of n independent events happen (Poisson-binomial)."""
+    law = np.zeros(len(chances) + 1)
+    law[0] = 1.0
+    for chance in chances:
+        happens = law[:-1] * chance
+        law *= 1 - chance
+        law[1:] += happens
+    return law
 
 
 def _is_found(rows: Float64Array, alpha: float, seed: int) -> BoolArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 
 from oneglance.audit.endpoint.connection import BrokenAnswerError, Connection, RefusedError
 from oneglance.audit.endpoint.greedy import (
@@ -32,7 +31,7 @@ from oneglance.audit.endpoint.sampling import check_sampling
 from oneglance.audit.endpoint.server import APIS, Api, Server, open_servers
 from oneglance.audit.endpoint.session import PROMPTS, Check, Session, Sizes
 from oneglance.audit.verdict import Verdict, settle
-from oneglance.errors import ParameterError
+from oneglance.errors import EndpointError, ParameterError
 from oneglance.types import ProgressCallback
 
 CHECKS: tuple[Check, ...] = (
@@ -120,12 +119,18 @@ def audit_endpoint(
 def _run_all(
     checks: Sequence[Check], sessions: Sequence[Session], progress: ProgressCallback | None
 ) -> list[Verdict]:
+    """Every check of every session; where the server stops answering, what was found till then."""
     verdicts: list[Verdict] = []
     pairs = [(session, check) for session in sessions for check in checks]
     for done, (session, check) in enumerate(pairs):
         if progress is not None:
             progress(f"{session.subject}: {check.name}", done, len(pairs))
-        verdicts += _run(check, session)
+        try:
+            verdicts += _run(check, session)
+        except EndpointError as error:
+            detail = f"The server stopped answering, and the audit ends here: {error}"
+            verdicts.append(Verdict(check.name, session.subject, "fault", detail))
+            break
     if progress is not None:
         progress("done", len(pairs), len(pairs))
     return verdicts
@@ -154,18 +159,3 @@ def _run(check: Check, session: Session) -> list[Verdict]:
     except RefusedError as error:
         detail = f"The server refuses what this check needs ({error})."
         return [Verdict(check.name, session.subject, "not offered", detail)]
-
-
-def with_sizes(sizes: Sizes, **changes: int | float | None) -> Sizes:
-    """Sizes with those values changed that are given.
-
-    Raises:
-        ParameterError: a value is too small to mean anything.
-    """
-    given = {name: value for name, value in changes.items() if value is not None}
-    for name in ("num_tokens", "num_samples", "num_sampled_tokens"):
-        if name in given and given[name] < 2:
-            raise ParameterError(f"{name} = {given[name]} is too few; give at least 2.")
-    if not 0 < float(given.get("alpha", sizes.alpha)) < 1:
-        raise ParameterError(f"alpha = {given['alpha']} cannot be used; give one between 0 and 1.")
-    return replace(sizes, **given)  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ def sample(
     is_biased: bool = False,
 ) -> tuple[Samples, Answers]:
     """Samples each prompt equally often, at temperature 1; `is_biased`: by a rule that is wrong."""
-    recording = RecordingDrafter(drafter, subject.vocab_size, sizes.seed)
+    recording = RecordingDrafter(drafter, subject.vocabulary.size, sizes.seed)
     decoder = subject.decoder(recording, is_biased)
     params = SamplingParams(max_tokens=sizes.num_sampled_tokens, temperature=1.0)
     count = -(-sizes.num_samples // len(prompts))
@@ -108,12 +108,12 @@ def audit_law(
         return
     biased, _ = sample(subject, drafter, prompts, sizes, hints, is_biased=True)
     if found.favoured:
-        yield _favoured(name, found, counts_power(biased.favoured, level, sizes.seed), sizes.seed)
+        yield _favoured(name, found, counts_power(biased.favoured, level, sizes.seed))
     yield _two_samples(name, answers, plain, sizes)
     yield _control(name, biased, level, sizes.seed)
 
 
-def _favoured(name: str, found: Samples, power: float, seed: int) -> Verdict:
+def _favoured(name: str, found: Samples, power: float) -> Verdict:
     """Whether tokens that the draft favours are delivered as often as the target wants them."""
     num_events = sum(is_event for is_event, _ in found.favoured)
     expected = sum(chance for _, chance in found.favoured)
@@ -124,7 +124,7 @@ def _favoured(name: str, found: Samples, power: float, seed: int) -> Verdict:
         detail=f"{num_events} were delivered; the target's law expects {expected:.1f}.",
         sample_size=len(found.favoured),
         unit="drafts",
-        p_value=counts_p(found.favoured, seed + 2),
+        p_value=counts_p(found.favoured),
         power=f"finds the biased rule of the negative control in {power:.0%} of audits",
     )
 
@@ -167,7 +167,7 @@ def _two_samples(name: str, answers: Answers, plain: Answers, sizes: ModelSizes)
 
 def _control(name: str, biased: Samples, level: float, seed: int) -> Verdict:
     """The same tests on a rule that draws from the full law after a rejection."""
-    smallest = min(uniform_p(biased.pooled(), seed), counts_p(biased.favoured, seed))
+    smallest = min(uniform_p(biased.pooled(), seed), counts_p(biased.favoured))
     is_caught = smallest < level
     detail = (
         f"A rule that draws from the full law after a rejection is caught (p = {smallest:.1g})."

@@ -52,17 +52,17 @@ class Subject:
         return [tokenizer.encode(text, add_bos=tokenizer.adds_bos) for text in prompts]
 
     @property
-    def vocab_size(self) -> int:
-        """Tokens that have a meaning."""
-        return self.checkpoint.tokenizer.vocab_size
+    def vocabulary(self) -> Vocabulary:
+        """What decoding must know of the tokens."""
+        tokenizer = self.checkpoint.tokenizer
+        return Vocabulary(tokenizer.vocab_size, tokenizer.eos_ids, tokenizer.token_bytes)
 
     def decoder(self, drafter: Drafter[Any], is_biased: bool = False) -> Decoder:
         """Decodes with a drafter; `is_biased`: by a rule that is not exact."""
-        tokenizer = self.checkpoint.tokenizer
         kind = BrokenDecoder if is_biased else Decoder
         return kind(
             target=self.engine,
-            vocabulary=Vocabulary(tokenizer.vocab_size, tokenizer.eos_ids, tokenizer.token_bytes),
+            vocabulary=self.vocabulary,
             drafter=drafter,
             k=self.k,
             tree_nodes=self.tree_nodes,
