@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
 from oneglance.audit.endpoint.audit import audit_endpoint
-from oneglance.audit.endpoint.server import Api
+from oneglance.audit.endpoint.server import APIS, Api
 from oneglance.audit.endpoint.session import Sizes
 from oneglance.audit.model.broken import BIASED_RULE
 from oneglance.audit.verdict import Verdict
@@ -114,7 +115,8 @@ FAULTS: dict[str, tuple[ScriptedServer, str, str]] = {
     "seeds ignored": (SeedsIgnored(), "seeds", "seeds"),
 }
 
-ONLY_COMPLETIONS = ("stepwise", "batch")
+ONLY_IN = {"stepwise": "completions", "batch": "completions", "schema": "chat"}
+"""Checks that one of the APIs alone can have."""
 
 
 def audited(
@@ -129,8 +131,8 @@ def audited(
 def test_a_broken_server_is_caught(name: str) -> None:
     server, check, property_name = FAULTS[name]
     # Both APIs take turns: what is beneath them is the same.
-    is_chat = check not in ONLY_COMPLETIONS and list(FAULTS).index(name) % 2
-    found = audited(server, [check], ("chat" if is_chat else "completions",))
+    api = ONLY_IN.get(check, APIS[list(FAULTS).index(name) % 2])
+    found = audited(server, [check], (cast(Api, api),))
     assert found[property_name].status == "fault", found[property_name]
     assert found[property_name].detail
 
@@ -140,8 +142,9 @@ def test_a_right_server_passes(api: Api) -> None:
     with serving(ScriptedServer()) as reference:
         found = audited(ScriptedServer(), (), (api,), against=reference)
     assert {verdict.status for verdict in found.values()} == {"pass"}, found
-    assert {server[2] for server in FAULTS.values()} - set(found) <= (
-        set()
-        if api == "completions"
-        else {FAULTS[name][2] for name in FAULTS if FAULTS[name][1] in ONLY_COMPLETIONS}
-    )
+    expected = {
+        property_name
+        for _, check, property_name in FAULTS.values()
+        if ONLY_IN.get(check, api) == api
+    }
+    assert expected <= set(found), "a property was not looked at"

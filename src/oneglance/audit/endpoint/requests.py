@@ -142,7 +142,12 @@ def check_seeds(session: Session) -> list[Verdict]:
 
 
 def check_schema(session: Session) -> list[Verdict]:
-    """Asks for JSON of a schema with two possible values: nothing else may come."""
+    """Asks for JSON of a schema with two possible values: nothing else may come.
+
+    OpenAI's API has `response_format` for chat only.
+    """
+    if session.server.api != "chat":
+        return []
     tally = Tally("JSON schema", session.subject)
     for prompt in session.prompts:
         try:
