@@ -68,12 +68,21 @@ def render_page(report: Report) -> str:
 {rows}
 </tbody>
 </table>
-<p class="note">{meanings}. The p-values are corrected for the number of tests; below
-{report.alpha:g} a verdict is a fault, so that a right system is accused in {report.alpha:.1%} of
-audits at most.</p>
+<p class="note">{meanings}.{_level(report)}</p>
 </body>
 </html>
 """
+
+
+def _level(report: Report) -> str:
+    """What the p-values mean; nothing where there are none."""
+    if all(verdict.adjusted_p is None for verdict in report.verdicts):
+        return ""
+    return (
+        " The p-values are corrected for the number of tests; below "
+        f"{report.alpha:g} a verdict is a fault, so that a right system is accused in "
+        f"{report.alpha:.1%} of audits at most."
+    )
 
 
 def _row(verdict: Verdict) -> str:

@@ -246,13 +246,12 @@ def _write(path: Path, text: str) -> None:
 
 
 def _show(report: Report) -> None:
-    """The verdicts as a table; what is not a pass comes with its sentence below."""
+    """The verdicts as a table, and how many there are of each kind."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     from oneglance.audit.verdict import STATUSES
-    from oneglance.cli.render import harmless
 
     console = Console()
     if not console.is_terminal:
@@ -273,7 +272,7 @@ def _show(report: Report) -> None:
             f"[{colour}]{verdict.status}[/]",
             f"{verdict.sample_size} {verdict.unit}",
             p_text,
-            _plain(harmless(verdict.detail)),
+            _found(verdict),
         )
     console.print(table)
     for status in STATUSES:
@@ -281,6 +280,13 @@ def _show(report: Report) -> None:
             word = _plain(f"{report.count(status)} {status}")
             console.print(f"[{colours.get(status, 'yellow')}]{word}[/]", end="  ")
     console.print()
+
+
+def _found(verdict: Verdict) -> str:
+    from oneglance.cli.render import harmless
+
+    found = _plain(harmless(verdict.detail))
+    return f"{found} [dim]It {_plain(verdict.power)}.[/]" if verdict.power else found
 
 
 def _plain(text: str) -> str:
