@@ -43,8 +43,8 @@ from tests.audit.broken_servers import (
 )
 from tests.audit.scripted_server import ScriptedServer, serving
 
-SIZES = Sizes(num_tokens=40, num_samples=150)
-RIGHT_SIZES = Sizes(num_tokens=30, num_samples=100, alpha=1e-4)
+SIZES = Sizes(num_tokens=40, num_samples=100)
+RIGHT_SIZES = Sizes(num_tokens=24, num_samples=50, alpha=1e-4)
 """Sampling is not seeded here, so that a right server would be accused once in 1 / alpha runs."""
 
 FAULTS: dict[str, tuple[ScriptedServer, str, str]] = {

@@ -120,7 +120,7 @@ def test_the_negative_control_is_caught(kind: str) -> None:
     assert len(right.pooled()) == SIZES.num_samples * SIZES.num_sampled_tokens
     assert uniform_p(right.pooled()) > 1e-4
     assert counts_p(right.favoured) > 1e-4
-    assert counts_p(biased.favoured) < 1e-4
+    assert counts_p(biased.favoured) < 1e-3
 
 
 def test_the_record_of_a_right_rule_has_its_level() -> None:

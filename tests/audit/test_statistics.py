@@ -81,10 +81,10 @@ def two_samples(generator: Generator) -> float:
 @pytest.mark.parametrize("test", [uniform, bins, pairs, mean, counts, two_samples])
 def test_p_values_keep_their_level(test: Callable[[Generator], float]) -> None:
     generator = np.random.default_rng(1)
-    found = np.array([test(generator) for _ in range(150)])
+    found = np.array([test(generator) for _ in range(100)])
     # Three standard errors above what is claimed, at two levels.
-    assert np.mean(found < 0.05) <= 0.05 + 3 * (0.05 * 0.95 / 150) ** 0.5
-    assert np.mean(found < 0.25) <= 0.25 + 3 * (0.25 * 0.75 / 150) ** 0.5
+    assert np.mean(found < 0.05) <= 0.05 + 3 * (0.05 * 0.95 / 100) ** 0.5
+    assert np.mean(found < 0.25) <= 0.25 + 3 * (0.25 * 0.75 / 100) ** 0.5
     assert np.mean(found < 0.5) > 0.25, "the test is far too timid"
 
 
