@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from oneglance.audit.rules.tables import Rule, Table, drawn_chain
 from oneglance.sampling.noise import Noise
 from oneglance.types import ROOT, Float64Array, Proposal
 from oneglance.verify.base import Acceptance, TargetLaw
 from oneglance.verify.block import block_chance, block_weights
 from oneglance.verify.residual import excess, normalized
 from oneglance.verify.tree import accept_tree
-from tests.verify.tables import Rule, Table, drawn_chain
 
 
 def resampling_from_target(rule: Rule) -> Rule:
@@ -111,6 +111,7 @@ class _SortedChildren(Proposal):
     """Lists siblings by falling draft probability instead of the order of drawing."""
 
     def children(self, node: int) -> list[int]:
+        """Indices of the children of a node, the likeliest first."""
         assert self.draft_probs is not None
         laws, tokens = self.draft_probs, self.tokens
         return sorted(super().children(node), key=lambda child: -laws[child][tokens[child]])

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from oneglance.sampling.noise import Noise
+from oneglance.testing import total_variation
 from oneglance.types import ROOT, Float64Array, Proposal
 from oneglance.verify.base import Acceptance, TargetLaw
 from oneglance.verify.enumeration import enumerate_outcomes
 from oneglance.verify.residual import without
 
 Prefix = tuple[int, ...]
-JointLaw = Mapping[Prefix, float]
+JointLaw = dict[Prefix, float]
 Rule = Callable[[Proposal, TargetLaw, Noise], Acceptance]
 Kind = Literal["dense", "zeros", "one_hot"]
 
@@ -25,12 +26,14 @@ class Table:
     """A law of the next token for every prefix, fixed by a seed."""
 
     def __init__(self, vocab_size: int, seed: int, kind: Kind = "dense") -> None:
+        """Takes the vocabulary's size, which table, and what its laws look like."""
         self.vocab_size = vocab_size
         self._seed = seed
         self._kind = kind
         self._laws: dict[Prefix, Float64Array] = {}
 
     def __call__(self, prefix: Prefix) -> Float64Array:
+        """[V] the law after a prefix."""
         if prefix not in self._laws:
             self._laws[prefix] = self._make(prefix)
         return self._laws[prefix]
@@ -50,6 +53,7 @@ class PartlyEqualTable(Table):
     """Agrees with another table at prefixes of even length and not elsewhere."""
 
     def __init__(self, other: Table, seed: int) -> None:
+        """Takes the table to agree with, and a seed for the rest."""
         super().__init__(other.vocab_size, seed)
         self._other = other
 
@@ -77,6 +81,7 @@ class TableLaw(TargetLaw):
     def __init__(
         self, table: Table, proposal: Proposal, is_greedy: bool = False, prefix: Prefix = ()
     ) -> None:
+        """Takes the table, the proposal, and what was delivered before the proposal's root."""
         self.vocab_size = table.vocab_size
         self.is_greedy = is_greedy
         self.position = len(prefix)
@@ -85,22 +90,27 @@ class TableLaw(TargetLaw):
         self._prefix = prefix
 
     def probs(self, node: int) -> Float64Array:
+        """[V] the law after a node."""
         return self._table(self._prefix + tokens_to(self._proposal, node))
 
     def logits(self, node: int) -> Float64Array:
+        """[V] log-probabilities after a node."""
         with np.errstate(divide="ignore"):
             logits: Float64Array = np.log(self.probs(node))
         return logits
 
     def argmax(self, node: int) -> int:
+        """The most probable token after a node."""
         return int(np.argmax(self.probs(node)))
 
 
 def tokens_to(proposal: Proposal, node: int) -> Prefix:
+    """The draft tokens from the first level down to a node."""
     return tuple(int(proposal.tokens[step]) for step in proposal.path_to(node))
 
 
 def drawn_chain(noise: Noise, draft: Table, length: int) -> Proposal:
+    """Draws a chain as an honest drafter would."""
     return drawn_tree(noise, draft, range(-1, length - 1), with_replacement=False)
 
 
@@ -158,6 +168,7 @@ def fixed_tree(shape: range | tuple[int, ...], vocab_size: int, seed: int) -> Pr
 
 
 def depth_of(shape: range | tuple[int, ...]) -> int:
+    """Length of the longest path of a tree of these parents."""
     parents = np.array(shape, dtype=np.int64)
     return int(Proposal(np.zeros_like(parents), parents).depths().max(initial=0))
 
@@ -207,8 +218,3 @@ def extended(outputs: JointLaw, target: Table, length: int) -> JointLaw:
                 joint[longer] = joint.get(longer, 0.0) + mass * float(target(prefix)[token])
     assert all(len(tokens) == length for tokens in joint)
     return joint
-
-
-def total_variation(first: JointLaw, second: JointLaw) -> float:
-    keys = set(first) | set(second)
-    return 0.5 * math.fsum(abs(first.get(key, 0.0) - second.get(key, 0.0)) for key in keys)
