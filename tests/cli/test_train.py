@@ -25,21 +25,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def one_thread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def in_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(folder)
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
 
 
 def train(kind: str, *arguments: str) -> int:
-    return main(["train", kind, "-m", "tiny.gguf", "--held-out", "0.3", *QUICK, *arguments])
+    torch.set_num_threads(2)
+    common = ["-m", "tiny.gguf", "--held-out", "0.3", "--threads", "1", *QUICK]
+    return main(["train", kind, *common, *arguments])
 
 
 def test_from_prompts_to_drafters(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = ["--data", "prompts.jsonl"]
     assert train("eagle", *data, "--out", "head", "--features", "0,1,2", "--ffn", "32") == 0
+    assert torch.get_num_threads() == 1
     out = capsys.readouterr().out
     assert "20 answers of 240 tokens collected" in out
     assert "eagle in head: first-token acceptance 0." in out

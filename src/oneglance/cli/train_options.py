@@ -10,7 +10,6 @@ import typer
 
 from oneglance.cli.options import (
     EngineOption,
-    ThreadsOption,
     WeightsOption,
     count_option,
     number_option,
@@ -60,7 +59,9 @@ class TrainOptions:
     batch: Annotated[int, count_option("Answers in progress at a time.")] = 32
     engine: EngineOption = "auto"
     weights: WeightsOption = "auto"
-    threads: ThreadsOption = None
+    threads: Annotated[
+        int | None, count_option("Threads of the native engine and of training.", "--threads")
+    ] = None
     learning_rate: Annotated[float, number_option("Highest learning rate.", "--learning-rate")] = (
         1e-3
     )

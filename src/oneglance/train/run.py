@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from oneglance.checkpoints.base import Checkpoint
 from oneglance.config import EngineConfig
 from oneglance.drafting import read_model
@@ -36,7 +38,7 @@ class TrainingJob:
         answers: folder of the target's answers.
         out: folder for the drafter, and in it the state of the training.
         collection: what to collect first; None: the answers that are there are enough.
-        engine: what collects them.
+        engine: what collects them; its number of threads is that of training too.
         command: as it was run, for the provenance.
         machine: facts for the provenance.
     """
@@ -77,6 +79,8 @@ def train(job: TrainingJob, progress: ProgressCallback | None = None) -> dict[st
     Raises:
         OneglanceError: the answers are another target's or too few, or settings do not fit.
     """
+    if job.engine.num_threads is not None:
+        torch.set_num_threads(job.engine.num_threads)
     target = read_model(job.model, progress)
     collection = Collection(job.answers)
     _check_answers(job, target, collection)
