@@ -12,6 +12,13 @@ from oneglance.audit.endpoint.server import APIS, Api
 from oneglance.audit.endpoint.session import Sizes
 from oneglance.audit.model.broken import BIASED_RULE
 from oneglance.audit.verdict import Verdict
+from tests.audit.broken_laws import (
+    LyingDrafter,
+    WithRule,
+    accept_by_another_token,
+    coarse,
+    two_best,
+)
 from tests.audit.broken_servers import (
     BiasOnlyAtTheBonus,
     CachedRunsDiffer,
@@ -24,7 +31,6 @@ from tests.audit.broken_servers import (
     LastPieceLost,
     LengthBeforeStop,
     LogprobsOfTheRowBefore,
-    LyingDrafter,
     NoBatches,
     OtherLogitsInWidePasses,
     PenaltiesIgnored,
@@ -35,13 +41,10 @@ from tests.audit.broken_servers import (
     StreamsAbort,
     TailAfterTheStop,
     TruncationOnlyAtTheBonus,
-    WithRule,
     ZeroLogprobs,
-    accept_by_another_token,
-    coarse,
-    two_best,
 )
-from tests.audit.scripted_server import ScriptedServer, serving
+from tests.audit.scripted_server import ScriptedServer
+from tests.audit.serving import serving
 
 SIZES = Sizes(num_tokens=40, num_samples=100)
 RIGHT_SIZES = Sizes(num_tokens=24, num_samples=50, alpha=1e-4)
