@@ -146,7 +146,14 @@ def test_a_broken_server_is_caught(name: str) -> None:
     assert found[property_name].detail
 
 
-@pytest.mark.parametrize("api", ["completions", "chat"])
+@pytest.mark.parametrize("api", APIS)
+def test_penalties_of_last_tokens_are_caught_in_both_apis(api: Api) -> None:
+    """Chat is judged more leniently, since what its template holds is not known."""
+    found = audited(PenaltiesOfLastTokens(), ["penalties"], (api,))
+    assert found["frequency_penalty"].status == "fault"
+
+
+@pytest.mark.parametrize("api", APIS)
 def test_a_right_server_passes(api: Api) -> None:
     with serving(ScriptedServer()) as reference:
         found = audited(ScriptedServer(), (), (api,), RIGHT_SIZES, reference)
