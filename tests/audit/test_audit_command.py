@@ -12,7 +12,8 @@ from oneglance.audit.endpoint.connection import Connection
 from oneglance.audit.rules.subjects import subjects
 from oneglance.environment import read_environment
 from tests.audit.broken_servers import LastPieceLost, refusing
-from tests.audit.scripted_server import ScriptedServer, serving
+from tests.audit.scripted_server import ScriptedServer
+from tests.audit.serving import serving
 from tests.audit.tied_server import TiedServer
 from tests.cli.processes import run_here
 

@@ -12,6 +12,13 @@ from oneglance.audit.endpoint.server import APIS, Api
 from oneglance.audit.endpoint.session import Sizes
 from oneglance.audit.model.broken import BIASED_RULE
 from oneglance.audit.verdict import Verdict
+from tests.audit.broken_laws import (
+    LyingDrafter,
+    WithRule,
+    accept_by_another_token,
+    coarse,
+    two_best,
+)
 from tests.audit.broken_servers import (
     BiasOnlyAtTheBonus,
     CachedRunsDiffer,
@@ -24,7 +31,6 @@ from tests.audit.broken_servers import (
     LastPieceLost,
     LengthBeforeStop,
     LogprobsOfTheRowBefore,
-    LyingDrafter,
     NoBatches,
     OtherLogitsInWidePasses,
     PenaltiesIgnored,
@@ -35,13 +41,10 @@ from tests.audit.broken_servers import (
     StreamsAbort,
     TailAfterTheStop,
     TruncationOnlyAtTheBonus,
-    WithRule,
     ZeroLogprobs,
-    accept_by_another_token,
-    coarse,
-    two_best,
 )
-from tests.audit.scripted_server import ScriptedServer, serving
+from tests.audit.scripted_server import ScriptedServer
+from tests.audit.serving import serving
 
 SIZES = Sizes(num_tokens=40, num_samples=100)
 RIGHT_SIZES = Sizes(num_tokens=24, num_samples=50, alpha=1e-4)
@@ -143,7 +146,14 @@ def test_a_broken_server_is_caught(name: str) -> None:
     assert found[property_name].detail
 
 
-@pytest.mark.parametrize("api", ["completions", "chat"])
+@pytest.mark.parametrize("api", APIS)
+def test_penalties_of_last_tokens_are_caught_in_both_apis(api: Api) -> None:
+    """Chat is judged more leniently, since what its template holds is not known."""
+    found = audited(PenaltiesOfLastTokens(), ["penalties"], (api,))
+    assert found["frequency_penalty"].status == "fault"
+
+
+@pytest.mark.parametrize("api", APIS)
 def test_a_right_server_passes(api: Api) -> None:
     with serving(ScriptedServer()) as reference:
         found = audited(ScriptedServer(), (), (api,), RIGHT_SIZES, reference)

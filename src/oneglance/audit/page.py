@@ -88,7 +88,7 @@ def _level(report: Report) -> str:
 def _row(verdict: Verdict) -> str:
     found = escape(verdict.detail)
     if verdict.power:
-        found += f'<div class="note">The test {escape(verdict.power)}.</div>'
+        found += f'<div class="note">Power: {escape(verdict.power)}.</div>'
     if verdict.evidence:
         data = json.dumps(
             [dict(item) for item in verdict.evidence], indent=2, ensure_ascii=False, default=str

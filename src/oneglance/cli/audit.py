@@ -286,7 +286,7 @@ def _found(verdict: Verdict) -> str:
     from oneglance.cli.render import harmless
 
     found = _plain(harmless(verdict.detail))
-    return f"{found} [dim]It {_plain(verdict.power)}.[/]" if verdict.power else found
+    return f"{found} [dim]Power: {_plain(verdict.power)}.[/]" if verdict.power else found
 
 
 def _plain(text: str) -> str:

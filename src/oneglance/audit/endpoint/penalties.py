@@ -19,6 +19,9 @@ PENALTY = 2.0
 MANY = 8
 """A token that comes so often within an answer cannot do so under the strongest penalty."""
 
+MOST_HIDDEN = 4
+"""How often a token may stand in the text that a chat template adds, where servers count it."""
+
 BIASED_IDS = (1000, 300, 40, 20)
 """Ids to force, tried in turn: every vocabulary has one of them, and few are control tokens."""
 
@@ -95,10 +98,12 @@ def _judge_choices(
     """
     if with_it.tokens is None or not _are_raw(session, with_it, without):
         return
+    # What a chat template adds to the prompt is not known; an alternative may stand there.
+    hidden = _penalty(name, MOST_HIDDEN) if session.server.api == "chat" else 0.0
     counts: Counter[str] = Counter()
     for position, token in enumerate(with_it.tokens):
         better = _better(token, counts, prompt, name)
-        if better is not None and better[1] > session.bound():
+        if better is not None and better[1] > hidden + session.bound():
             tally.fault(
                 f"At position {position} {token.text!r} was taken; with its {counts[token.text]} "
                 f"earlier occurrences {better[0]!r} is {better[1]:.2f} nats better.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from oneglance.audit.endpoint.answer import Answer, parse_answer
+from oneglance.audit.endpoint.answer import Answer, is_special, parse_answer
 from oneglance.audit.endpoint.compare import first_divergence
 from oneglance.audit.endpoint.connection import BrokenAnswerError, RefusedError, Stream
 from oneglance.audit.endpoint.greedy import compare
@@ -80,9 +80,15 @@ def _judge_stream(
     counts = (answer.completion_tokens, whole.completion_tokens)
     if None not in counts and counts[0] != counts[1]:
         tally.fault(f"Usage differs: {counts[0]} streamed, {counts[1]} in one piece.", **facts)
-    listed = [each.token_texts for each in (answer, whole)]
+    listed = [_shown(each) for each in (answer, whole)]
     if None not in listed and listed[0] != listed[1]:
         tally.fault("Streamed tokens are others than those in one piece.", **facts)
+
+
+def _shown(answer: Answer) -> list[str] | None:
+    """The tokens that are no control tokens: an end of text is listed in one form only by some."""
+    texts = answer.token_texts
+    return None if texts is None else [text for text in texts if not is_special(text)]
 
 
 def check_batch(session: Session) -> list[Verdict]:
