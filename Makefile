@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo figures bench-engine bench-drafters decode-overhead perplexity native stub test \
+.PHONY: help demo figures bench bench-engine bench-drafters decode-overhead perplexity native stub test \
         test-slow sanitize check lint types imports coverage format lock clean
 
 NATIVE_SOURCES := CMakeLists.txt $(wildcard csrc/*.cpp csrc/*.h csrc/kernels/*.h)
@@ -23,6 +23,17 @@ demo: $(VENV)/.native        ## answer three prompts with and without speculatio
 figures: $(VENV)/.native     ## measure what the README shows; run it on a quiet machine
 	@$(BIN)/oneglance demo --rounds 5 --json docs/measurements/demo.json
 	@$(BIN)/python -m tests.docs.figures
+
+# ARGS has further options for the pair, such as --llama-server PATH --llama-model TARGET.gguf
+# --llama-draft DRAFT.gguf. An interrupted run goes on where it was.
+BENCH_PROMPTS ?= src/oneglance/bench/prompts.jsonl
+bench: $(VENV)/.native       ## measure both models for the README; on a quiet machine, half an hour
+	@$(BIN)/oneglance bench --drafter ngram --drafter suffix --drafter auto \
+	  --prompts $(BENCH_PROMPTS) --json docs/measurements/bench-default.json --resume
+	@$(BIN)/python -m benchmarks.drafters --stage pair --prompts $(BENCH_PROMPTS) \
+	  --drafters ngram suffix draft:qwen2.5-coder-0.5b auto \
+	  --json docs/measurements/bench-pair.json $(ARGS)
+	@$(BIN)/python -m tests.docs.bench
 
 # ARGS has further options, such as --llama-bench PATH or --peer URL.
 MODEL ?= smollm2-135m
@@ -73,10 +84,11 @@ types: $(VENV)/.dev       ## mypy, strict
 imports: $(VENV)/.dev     ## imports go down only
 	$(BIN)/lint-imports
 
-coverage: $(VENV)/.dev    ## the tests; verify/ and sampling/ must be covered branch by branch
-	$(PYTEST) -m "not slow" --cov --cov-report=
-	$(BIN)/coverage report --include='src/oneglance/verify/*,src/oneglance/sampling/*' --fail-under=100 --show-missing
-	$(BIN)/coverage report --format=total
+# Only their own tests are traced: tracing all would double the time of most.
+coverage: $(VENV)/.dev    ## the tests; those of verify/ and sampling/ must reach every branch of them
+	$(PYTEST) -m "not slow" --cov --cov-report= tests/verify tests/sampling
+	$(BIN)/coverage report --fail-under=100 --show-missing --skip-covered
+	$(PYTEST) -m "not slow" --ignore=tests/verify --ignore=tests/sampling
 
 format: $(VENV)/.dev      ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .

@@ -24,32 +24,24 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.drafters_grids import drafter_grids
 from benchmarks.drafters_options import check_arguments, parse_arguments
-from benchmarks.drafters_plan import Plan
-from benchmarks.drafters_prompts import (
-    CODE_EDITS,
-    PromptFile,
-    first_of_each_category,
-    read_prompts,
-)
-from benchmarks.drafters_report import results, samples
-from benchmarks.drafters_runs import measure, warm_up
-from benchmarks.drafters_stages import STAGES, Stage, load_target
-from benchmarks.drafters_subjects import (
-    PLAIN,
-    Subject,
-    Variant,
-    parse_variant,
-    plain_variant,
-    without_folders,
-)
-from benchmarks.drafters_work import Run, WorkFile
-from benchmarks.grids import busy_warning
+from benchmarks.drafters_prediction import OwnAnswerQuestions
+from benchmarks.drafters_stages import CODE_EDITS, STAGES, Stage, load_target
 from benchmarks.llama_server import LlamaProgram, LlamaServer, parse_settings
-from benchmarks.options import checked_main, write_report
+from benchmarks.options import checked_main
+from oneglance.bench.figures import samples
+from oneglance.bench.grid import busy_warning
+from oneglance.bench.measure import Ask, Questions, measure, warm_up
+from oneglance.bench.plan import Plan
+from oneglance.bench.prompts import PromptFile, first_of_each_category, read_prompts
+from oneglance.bench.report import make_report, write_report
+from oneglance.bench.run import Run
+from oneglance.bench.session import settings_of, work_path
+from oneglance.bench.subject import PLAIN, Subject, check_labels, without_folders
+from oneglance.bench.tables import drafter_grids
+from oneglance.bench.variant import Variant, make_variants
+from oneglance.bench.work import WorkFile
 from oneglance.cli.provenance import provenance
-from oneglance.errors import ParameterError
 from oneglance.llm import LLM
 
 
@@ -61,22 +53,15 @@ def make_plan(options: argparse.Namespace, stage: Stage, file: PromptFile) -> Pl
         rounds=options.rounds,
         max_tokens=options.max_tokens or stage.max_tokens,
         is_seeded=not options.unseeded,
-        predicts_own_answer=stage.predicts_own_answer,
     )
 
 
-def make_variants(options: argparse.Namespace, stage: Stage, llm: LLM) -> list[Variant]:
-    """Plain decoding, then the drafters.
-
-    Raises:
-        ParameterError: a drafter that comes twice.
-    """
-    texts = options.drafters or stage.drafters
-    variants = [plain_variant(llm), *(parse_variant(text, llm) for text in texts)]
-    labels = [variant.label for variant in variants]
-    if twice := [label for label in labels if labels.count(label) > 1]:
-        raise ParameterError(f"The drafter {twice[0]!r} is named twice; name each once.")
-    return variants
+def make_questions(stage: Stage, plan: Plan, llm: LLM, plain: Variant) -> Ask:
+    """What makes the stage's questions."""
+    questions = Questions(plan, llm.encode)
+    if not stage.predicts_own_answer:
+        return questions
+    return OwnAnswerQuestions(questions, plain, llm.tokenizer)
 
 
 def make_servers(
@@ -97,24 +82,6 @@ def make_servers(
     return program, [LlamaServer(program, name, words) for name, words in settings.items()]
 
 
-def settings_of(
-    options: argparse.Namespace, model: str, file: PromptFile, plan: Plan, llm: LLM
-) -> dict[str, Any]:
-    """All that must be alike for runs to be put together."""
-    origin = provenance("")
-    return {
-        "stage": options.stage,
-        "model": without_folders(model),
-        "quantization": llm.checkpoint.quantization_summary(),
-        "engine": llm.engine.info.to_dict(),
-        "prompts": {"file": file.name, "sha256": file.sha256},
-        "max_tokens": plan.max_tokens,
-        "is_seeded": plan.is_seeded,
-        "cpu": origin["cpu"],
-        "git_revision": origin["git_revision"],
-    }
-
-
 def show_progress(number: int, total: int, runs: Mapping[str, Run]) -> None:
     """A line on stderr for each group."""
     plain = runs[PLAIN]
@@ -129,30 +96,6 @@ def show_progress(number: int, total: int, runs: Mapping[str, Run]) -> None:
     )
 
 
-def make_report(
-    plan: Plan, variants: list[Variant], groups: list[dict[str, Run]], work: WorkFile
-) -> dict[str, Any]:
-    """What `--json` writes, but for the peer."""
-    command = shlex.join(["python", "-m", "benchmarks.drafters", *sys.argv[1:]])
-    return {
-        **provenance(without_folders(command)),
-        "load_average_before": work.load_averages,
-        "load_average_after": os.getloadavg(),
-        **work.settings,
-        "rounds": plan.rounds,
-        "subjects": {
-            each.label: {
-                "drafter": without_folders(each.drafter),
-                "k": each.k,
-                "tree_nodes": each.tree_nodes,
-            }
-            for each in variants
-        },
-        "results": results(groups),
-        "samples": samples(groups),
-    }
-
-
 def run(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Measures, and returns the report."""
     load_average = os.getloadavg()[0]
@@ -161,18 +104,23 @@ def run(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     file = read_prompts(options.prompts or CODE_EDITS)
     plan = make_plan(options, stage, file)
     llm = load_target(stage, model, options.threads)
-    settings = settings_of(options, model, file, plan, llm)
-    work_path = options.json.with_suffix(".runs.jsonl") if options.json else None
-    work = WorkFile(work_path, settings)
+    command = shlex.join(["python", "-m", "benchmarks.drafters", *sys.argv[1:]])
+    origin = provenance(without_folders(command))
+    settings = {"stage": options.stage, **settings_of(model, llm, file, plan, origin)}
+    work = WorkFile(work_path(options.json), settings)
     work.open(load_average)
-    variants = make_variants(options, stage, llm)
+    variants = make_variants(options.drafters or stage.drafters, llm)
+    check_labels(variants)
+    ask = make_questions(stage, plan, llm, variants[0])
     program, servers = make_servers(options, llm, plan)
     with ExitStack() as running, llm:
         subjects: list[Subject] = [*variants, *map(running.enter_context, servers)]
-        for label in warm_up(plan, llm, subjects):
+        for label in warm_up(plan, ask, subjects):
             console.print(f"warm-up: {label}")
-        groups = measure(plan, llm, subjects, work, show_progress)
-    report = make_report(plan, variants, groups, work)
+        groups = measure(plan, ask, subjects, work, show_progress)
+    described = {each.label: each.describe() for each in variants}
+    report = make_report(origin, plan, described, groups, work)
+    report["samples"] = samples(groups)
     if program is not None:
         words = {each.label: shlex.join(program.command(each.options, 0)) for each in servers}
         report["llama_server"] = program.version()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.drafters_stages import STAGES
 from benchmarks.options import whole_number, writable_path
+from oneglance.bench.plan import parse_temperatures
 from oneglance.errors import ParameterError
 
 
@@ -19,15 +19,9 @@ def temperatures(text: str) -> list[float]:
         argparse.ArgumentTypeError: one is none, or comes twice.
     """
     try:
-        numbers = [float(word) for word in text.split(",")]
-    except ValueError:
-        numbers = []
-    is_possible = all(0 <= number < math.inf for number in numbers)
-    if not numbers or not is_possible or len(set(numbers)) < len(numbers):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no list of different numbers of at least 0, such as 0,0.8"
-        )
-    return numbers
+        return list(parse_temperatures(text))
+    except ParameterError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def parse_arguments(description: str, words: Sequence[str] | None = None) -> argparse.Namespace:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from oneglance.bench.measure import Ask
+from oneglance.bench.plan import Group
+from oneglance.bench.subject import Question, Subject
+from oneglance.checkpoints.base import Tokenizer
 
 SHARE_CHANGED = 0.05
 """Of the tokens of a prediction that is "95 % right"."""
@@ -29,3 +35,34 @@ def nearly_right(tokens: Sequence[int], seed: int, share: float = SHARE_CHANGED)
         others = sorted(set(tokens) - {tokens[position]})
         changed[position] = choices.choice(others)
     return changed
+
+
+@dataclass
+class OwnAnswerQuestions:
+    """Makes questions that predict the model's own answer, changed here and there.
+
+    Attributes:
+        ask: makes the questions without a prediction.
+        plain: gives the answer.
+        tokenizer: of the model.
+    """
+
+    ask: Ask
+    plain: Subject
+    tokenizer: Tokenizer
+    _predictions: dict[tuple[str, float], str] = field(default_factory=dict)
+
+    def __call__(self, group: Group) -> Question:
+        """The question of a group."""
+        question = self.ask(group)
+        key = group.prompt.id, group.temperature
+        if key not in self._predictions:
+            self._predictions[key] = self._own_answer(question, group.prompt.seed)
+        return replace(question, prediction=self._predictions[key])
+
+    def _own_answer(self, question: Question, seed: int) -> str:
+        """The answer, changed here and there; it is not timed."""
+        tokens = self.plain.answer(question).token_ids
+        assert tokens is not None, "plain decoding tells its tokens"
+        own = [token for token in tokens if token not in self.tokenizer.eos_ids]
+        return self.tokenizer.decode(nearly_right(own, seed))

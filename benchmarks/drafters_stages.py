@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from benchmarks.float_copies import with_float_weights
 from oneglance.checkpoints import load_checkpoint
@@ -11,6 +12,7 @@ from oneglance.config import EngineConfig, WeightsForm
 from oneglance.engine.factory import make_engine
 from oneglance.llm import DEFAULT_MODEL, LLM
 
+CODE_EDITS = Path(__file__).parent / "data" / "code_edits.jsonl"
 PAIR_TARGET, PAIR_DRAFT = "qwen2.5-coder-1.5b", "qwen2.5-coder-0.5b"
 
 

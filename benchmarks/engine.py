@@ -25,13 +25,16 @@ from rich.console import Console
 
 from benchmarks import engine_tasks as tasks_of
 from benchmarks.engine_tasks import Task
-from benchmarks.grids import all_grids, busy_warning
+from benchmarks.grids import all_grids
 from benchmarks.llama_bench import LlamaBench
-from benchmarks.options import checked_main, whole_number, writable_path, write_report
+from benchmarks.options import checked_main, whole_number, writable_path
 from benchmarks.server import Server
 from benchmarks.startup import time_first_token, time_load
 from benchmarks.subject import Subject, load_subject
-from benchmarks.timing import alternate
+from oneglance.bench.grid import busy_warning
+from oneglance.bench.machine import READ_BYTES
+from oneglance.bench.report import write_report
+from oneglance.bench.timing import alternate
 from oneglance.cli.provenance import provenance
 from oneglance.llm import DEFAULT_MODEL
 
@@ -105,7 +108,7 @@ def make_report(
         "weight_bytes": engine.weight_bytes,
         "pass_bytes": engine.pass_bytes,
         "kv_bytes_per_token": subject.kv_bytes(1),
-        "read_bytes": tasks_of.READ_BYTES,
+        "read_bytes": READ_BYTES,
         "prefill_tokens": tasks_of.PREFILL_TOKENS,
         "rounds": options.rounds,
         "samples": samples,

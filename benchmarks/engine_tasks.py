@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from benchmarks.bare_kernels import (
     attention_task,
     products_of,
@@ -17,8 +15,8 @@ from benchmarks.bare_kernels import (
 )
 from benchmarks.kernel_times import timed_kernels
 from benchmarks.subject import Subject
-from benchmarks.timing import seconds_of
-from oneglance import _native
+from oneglance.bench.machine import memory_reader
+from oneglance.bench.timing import seconds_of
 from oneglance.engine.base import Batch, SequenceId, TreeRows
 from oneglance.engine.prefill import prefill
 from oneglance.errors import ParameterError
@@ -32,8 +30,6 @@ PREFILL_TOKENS = 512
 PLAIN_TOKENS = 64
 PASSES = 3
 """Passes of one setting, one after the other; all are samples."""
-READ_BYTES = 256 << 20
-"""Far more than any cache holds."""
 PROMPT = "The river rises in the mountains and flows through three countries before"
 
 Task = Callable[[], Any]
@@ -140,6 +136,4 @@ def plain_task(subject: Subject, prompt: str, max_tokens: int) -> Task:
 
 def read_task(subject: Subject) -> Task:
     """Seconds to read `READ_BYTES` of memory once, by the engine's own threads."""
-    runtime = runtime_of(subject)
-    data = np.ones(READ_BYTES, dtype=np.uint8)
-    return lambda: [_native.time_read(runtime, data) for _ in range(PASSES)]
+    return memory_reader(runtime_of(subject))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-
-from rich.table import Table
 
 from benchmarks.summary import (
     PassTimes,
@@ -18,33 +15,10 @@ from benchmarks.summary import (
     series,
     speeds,
 )
-from benchmarks.timing import Spread
+from oneglance.bench.grid import Grid, show, spread_text
+from oneglance.bench.timing import Spread
 
 WHOLE = "whole pass"
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table: a title, headings, and rows of as many cells."""
-
-    title: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def to_rich(self) -> Table:
-        """For a terminal."""
-        table = Table(title=self.title, title_justify="left")
-        for index, heading in enumerate(self.headings):
-            table.add_column(heading, justify="left" if index == 0 else "right")
-        for row in self.rows:
-            table.add_row(*row)
-        return table
-
-    def to_markdown(self) -> str:
-        """For a document: the title as a line of its own."""
-        rule = ("---",) + ("--:",) * (len(self.headings) - 1)
-        lines = [f"| {' | '.join(row)} |" for row in (self.headings, rule, *self.rows)]
-        return "\n".join([f"{self.title}:", "", *lines])
 
 
 def all_grids(report: Report) -> list[Grid]:
@@ -53,17 +27,6 @@ def all_grids(report: Report) -> list[Grid]:
     if "llama-bench" in report["samples"]:
         grids.append(llama_grid)
     return [grid(report) for grid in grids]
-
-
-def busy_warning(report: Report) -> str:
-    """A sentence, if other programs took the processor when the measurement began; else empty."""
-    load, cores = report["load_average_before"][0], report["cores"]
-    if load < cores / 2:
-        return ""
-    return (
-        f"The machine was busy with other work (load average {load:.1f} on {cores} cores), so "
-        "these figures are no measure of the engine."
-    )
 
 
 def summary_grid(report: Report) -> Grid:
@@ -207,13 +170,3 @@ def _against(
 ) -> tuple[str, str, str, str]:
     factor = spread_text(ratios(own, other), ".2f")
     return label, spread_text(own, form), spread_text(other, form), factor
-
-
-def spread_text(samples: list[float], form: str) -> str:
-    """Median and quartiles of samples."""
-    return show(Spread.of(samples), form)
-
-
-def show(spread: Spread, form: str) -> str:
-    """Median and quartiles as text."""
-    return f"{spread.middle:{form}} ({spread.low:{form}}–{spread.high:{form}})"

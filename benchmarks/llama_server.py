@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks.drafters_subjects import PEER, Answer, Question
-from benchmarks.http_json import NoAnswerError, post_json
+from oneglance.bench.http_json import NoAnswerError, post_json
+from oneglance.bench.subject import PEER, Answer, Question
 from oneglance.errors import ParameterError
 
 START_SECONDS = 300.0
@@ -103,13 +103,13 @@ class LlamaServer:
         program: what is run.
         setting: name of the way in which it speculates.
         options: what that is called on its command line.
-        is_peer: always.
+        is_greedy_only: always.
     """
 
     program: LlamaProgram
     setting: str
     options: tuple[str, ...]
-    is_peer: bool = True
+    is_greedy_only: bool = True
     _process: subprocess.Popen[bytes] | None = None
     _log: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
     _url: str = ""

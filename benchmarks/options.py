@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from oneglance.errors import OneglanceError
 
@@ -33,19 +31,6 @@ def writable_path(text: str) -> Path:
     if path.is_dir() or not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} is no file in a folder that exists")
     return path
-
-
-def write_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Writes JSON with a line for each value of the two uppermost levels."""
-    fields = []
-    for key, value in report.items():
-        if isinstance(value, Mapping):
-            items = [f"\n  {json.dumps(name)}: {json.dumps(item)}" for name, item in value.items()]
-            fields.append(f"{json.dumps(key)}: {{{','.join(items)}\n }}")
-        else:
-            fields.append(f"{json.dumps(key)}: {json.dumps(value)}")
-    lines = ",\n ".join(fields)
-    path.write_text(f"{{\n {lines}\n}}\n", encoding="utf-8")
 
 
 def checked_main(main: Callable[[], None]) -> None:

@@ -28,9 +28,10 @@ from rich.table import Table
 
 from benchmarks.corpus import Corpus, cut_windows, language_reference
 from benchmarks.float_copies import with_float_weights
-from benchmarks.options import checked_main, whole_number, writable_path, write_report
+from benchmarks.options import checked_main, whole_number, writable_path
 from benchmarks.reference_states import ReferenceStates, logits_in_chunks, sha256_of_model
 from benchmarks.scoring import Score, WindowScore, score_window
+from oneglance.bench.report import write_report
 from oneglance.checkpoints import load_checkpoint
 from oneglance.checkpoints.base import Checkpoint
 from oneglance.checkpoints.catalog import resolve

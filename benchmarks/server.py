@@ -6,7 +6,7 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.http_json import NoAnswerError, post_json
+from oneglance.bench.http_json import NoAnswerError, post_json
 from oneglance.errors import ParameterError
 
 TIMEOUT_SECONDS = 600.0

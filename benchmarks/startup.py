@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from benchmarks.subject import Subject, load_engine
-from benchmarks.timing import seconds_of
+from oneglance.bench.timing import seconds_of
 from oneglance.checkpoints import load_checkpoint
 from oneglance.errors import UnsupportedError
 

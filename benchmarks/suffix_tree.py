@@ -20,8 +20,9 @@ import sys
 from collections.abc import Callable, Iterable
 from time import perf_counter
 
-from benchmarks.options import checked_main, whole_number, writable_path, write_report
+from benchmarks.options import checked_main, whole_number, writable_path
 from oneglance import _native
+from oneglance.bench.report import write_report
 from oneglance.cli.provenance import provenance
 
 VOCAB_SIZE = 49_152

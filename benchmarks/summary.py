@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from benchmarks.timing import Spread
+from oneglance.bench.timing import Spread
 
 Report = Mapping[str, Any]
 

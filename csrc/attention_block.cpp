@@ -85,7 +85,7 @@ AttendScratch scratch_for(const Pass& pass, int head_dim) {
 class AttentionBlock {
  public:
   AttentionBlock(const Layer& layer, const Pass& pass, const KvCache& cache, Workspace& workspace,
-                 float* stream)
+                 float* stream, const float* inputs)
       : layer_(layer),
         pass_(pass),
         cache_(cache),
@@ -95,11 +95,12 @@ class AttentionBlock {
         rows_(pass.num_rows()),
         qkv_size_(static_cast<int64_t>(layer.q_size()) + 2 * layer.kv_size()),
         stream_(stream),
+        inputs_(inputs ? inputs : stream),
         heads_{kernels_,  pass,    cache,   layer.index,
                layer.num_heads(),  nullptr, qkv_size_,   nullptr,
                scratch_for(pass, layer.head_dim), nullptr} {
     const int64_t rows = rows_;
-    workspace.normed.reserve(rows * layer.hidden_size());
+    workspace.normed.reserve(rows * layer.input_size());
     workspace.projected.reserve(rows * layer.hidden_size());
     workspace.qkv.reserve(rows * qkv_size_);
     workspace.mixed.reserve(rows * layer.q_size());
@@ -107,7 +108,7 @@ class AttentionBlock {
     const int outer_planes = most_planes({layer.q_proj, layer.k_proj, layer.v_proj});
     const int inner_planes = most_planes({layer.o_proj});
     outer_ = {workspace.normed.data(),
-              workspace.outer.reserve(rows, layer.hidden_size(), outer_planes)};
+              workspace.outer.reserve(rows, layer.input_size(), outer_planes)};
     inner_ = {workspace.mixed.data(),
               workspace.inner.reserve(rows, layer.q_size(), inner_planes)};
     heads_.queries = workspace.qkv.data();
@@ -118,8 +119,8 @@ class AttentionBlock {
   void run() {
     pool_.run([this](int index, int count) {
       const Worker worker{index, count};
-      norm_rows(kernels_, stream_, nullptr, rows_, layer_.input_norm, layer_.eps,
-                workspace_.normed.data(), outer_.quantized, worker);
+      norm_rows(kernels_, inputs_, nullptr, rows_, layer_.input_norm, layer_.eps,
+                layer_.input_size(), workspace_.normed.data(), outer_.quantized, worker);
       pool_.barrier();
       project_qkv(worker);
       pool_.barrier();
@@ -244,6 +245,7 @@ class AttentionBlock {
   int rows_;
   int64_t qkv_size_;
   float* stream_;
+  const float* inputs_;
   Heads heads_;
   Activations outer_{};
   Activations inner_{};
@@ -262,7 +264,9 @@ void check_cache(const Pass& pass, const KvCache& cache, int layer, int num_head
 }
 
 void attention_block(const Layer& layer, const Pass& pass, KvCache& cache, Workspace& workspace,
-                     float* stream) {
+                     float* stream, const float* inputs) {
+  require((inputs != nullptr) == layer.input_norm.empty(),
+          "inputs are given to a layer exactly if it has no input norm");
   const std::scoped_lock guard(workspace.mutex, cache.mutex);
   check_cache(pass, cache, layer.index, layer.num_heads());
   require(layer.num_kv_heads() == cache.num_kv_heads() && layer.head_dim == cache.head_dim(),
@@ -272,7 +276,7 @@ void attention_block(const Layer& layer, const Pass& pass, KvCache& cache, Works
     throw std::out_of_range("position " + std::to_string(pass.max_position()) +
                             " lies beyond the rotary tables");
   }
-  AttentionBlock(layer, pass, cache, workspace, stream).run();
+  AttentionBlock(layer, pass, cache, workspace, stream, inputs).run();
 }
 
 void attend(const Pass& pass, KvCache& cache, int layer, int num_heads, Workspace& workspace,

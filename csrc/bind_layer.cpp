@@ -117,14 +117,15 @@ void bind_model_parts(nb::module_& module) {
   nb::class_<Layer>(module, "Layer", "One decoder layer; qkv_bias is that of q, k and v in a row.")
       .def(
           "__init__",
-          [](Layer* self, int index, int head_dim, float eps, const Floats& input_norm,
+          [](Layer* self, int index, int head_dim, float eps,
+             const std::optional<Floats>& input_norm,
              const PackedMatrix& q_proj, const PackedMatrix& k_proj, const PackedMatrix& v_proj,
              const PackedMatrix& o_proj, const Floats& post_attention_norm,
              const PackedMatrix& gate_proj, const PackedMatrix& up_proj,
              const PackedMatrix& down_proj, const std::optional<Floats>& qkv_bias,
              const std::optional<Floats>& q_norm, const std::optional<Floats>& k_norm) {
             Layer layer{index,      head_dim,
-                        eps,        to_vector<float>(input_norm, "input_norm"),
+                        eps,        to_vector(input_norm, "input_norm"),
                         &q_proj,    &k_proj,
                         &v_proj,    &o_proj,
                         to_vector<float>(post_attention_norm, "post_attention_norm"),
@@ -135,7 +136,7 @@ void bind_model_parts(nb::module_& module) {
             new (self) Layer(std::move(layer));
           },
           nb::kw_only(), nb::arg("index"), nb::arg("head_dim"), nb::arg("eps"),
-          nb::arg("input_norm").noconvert(), nb::arg("q_proj"), nb::arg("k_proj"),
+          nb::arg("input_norm").noconvert().none(), nb::arg("q_proj"), nb::arg("k_proj"),
           nb::arg("v_proj"), nb::arg("o_proj"), nb::arg("post_attention_norm").noconvert(),
           nb::arg("gate_proj"), nb::arg("up_proj"), nb::arg("down_proj"),
           nb::arg("qkv_bias").noconvert() = nb::none(), nb::arg("q_norm").noconvert() = nb::none(),
@@ -145,11 +146,12 @@ void bind_model_parts(nb::module_& module) {
   nb::class_<Head>(module, "Head", "The final norm and the output matrix.")
       .def(
           "__init__",
-          [](Head* self, const Floats& norm, const PackedMatrix& matrix, float eps) {
-            require_shape(norm, {matrix.inputs}, "norm");
-            new (self) Head{eps, to_vector<float>(norm, "norm"), &matrix};
+          [](Head* self, const std::optional<Floats>& norm, const PackedMatrix& matrix,
+             float eps) {
+            if (norm) require_shape(*norm, {matrix.inputs}, "norm");
+            new (self) Head{eps, to_vector(norm, "norm"), &matrix};
           },
-          nb::kw_only(), nb::arg("norm").noconvert(), nb::arg("matrix"), nb::arg("eps"),
+          nb::kw_only(), nb::arg("norm").noconvert().none(), nb::arg("matrix"), nb::arg("eps"),
           nb::keep_alive<1, 3>());
 }
 
@@ -164,16 +166,19 @@ void bind_blocks(nb::module_& module) {
   module.def(
       "attention_block",
       [](const Layer& layer, const Pass& pass, KvCache& cache, Workspace& workspace,
-         const FloatsOut& stream) {
+         const FloatsOut& stream, const std::optional<Floats>& inputs) {
         require_shape(stream, {pass.num_rows(), layer.hidden_size()}, "stream");
+        if (inputs) require_shape(*inputs, {pass.num_rows(), layer.input_size()}, "inputs");
         float* data = stream.data();
+        const float* given = inputs ? inputs->data() : nullptr;
         const nb::gil_scoped_release release;
-        attention_block(layer, pass, cache, workspace, data);
+        attention_block(layer, pass, cache, workspace, data, given);
       },
       nb::arg("layer"), nb::arg("pass_"), nb::arg("cache"), nb::arg("workspace"),
-      nb::arg("stream").noconvert(),
+      nb::arg("stream").noconvert(), nb::arg("inputs").noconvert() = nb::none(),
       "Adds o_proj(attention(norm(stream))) to the stream [rows, hidden], in place, and writes "
-      "the rows' keys and values to the cache.");
+      "the rows' keys and values to the cache. A layer without an input norm makes queries, keys "
+      "and values of `inputs` instead.");
   module.def(
       "mlp_block",
       [](const Layer& layer, Workspace& workspace, const FloatsOut& stream) {

@@ -26,7 +26,7 @@ Activations reserve_normed(const Head& head, Workspace& workspace, int count) {
 void norm_wanted(const Head& head, Workspace& workspace, const float* stream,
                  const int32_t* wanted, int count, const Activations& x, Worker worker) {
   norm_rows(workspace.runtime->kernels, stream, wanted, count, head.norm, head.eps,
-            workspace.normed.data(), x.quantized, worker);
+            head.matrix->inputs, workspace.normed.data(), x.quantized, worker);
 }
 
 }  // namespace

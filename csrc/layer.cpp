@@ -29,14 +29,17 @@ void require_matrix(const PackedMatrix& matrix, int64_t outputs, int64_t inputs,
 }  // namespace
 
 void norm_rows(const KernelTable& kernels, const float* stream, const int32_t* rows, int num_rows,
-               const std::vector<float>& weight, float eps, float* normed, QuantizedRows out,
-               Worker worker) {
-  const int size = static_cast<int>(weight.size());
+               const std::vector<float>& weight, float eps, int size, float* normed,
+               QuantizedRows out, Worker worker) {
   const Range part = worker.part(num_rows);
   for (int64_t row = part.begin; row < part.end; ++row) {
     const int64_t source = rows ? rows[row] : row;
-    kernels.rms_norm(stream + source * size, size, weight.data(), eps, 1, size,
-                     normed + row * size, size);
+    if (weight.empty()) {
+      std::copy_n(stream + source * size, size, normed + row * size);
+    } else {
+      kernels.rms_norm(stream + source * size, size, weight.data(), eps, 1, size,
+                       normed + row * size, size);
+    }
     if (out.values == nullptr) continue;
     kernels.quantize_rows(normed + row * size, size, 1, size, from_row(out, row, size), 0,
                           size / kGroup);
@@ -66,14 +69,15 @@ void Layer::check() const {
           "queries and keys must consist of whole heads");
   require(num_kv_heads() >= 1 && num_heads() % num_kv_heads() == 0,
           "heads must be a multiple of kv heads");
-  require_matrix(*q_proj, q_size(), hidden_size(), "q_proj");
-  require_matrix(*k_proj, kv_size(), hidden_size(), "k_proj");
-  require_matrix(*v_proj, kv_size(), hidden_size(), "v_proj");
+  const int inputs = input_norm.empty() ? input_size() : hidden_size();
+  require_matrix(*q_proj, q_size(), inputs, "q_proj");
+  require_matrix(*k_proj, kv_size(), inputs, "k_proj");
+  require_matrix(*v_proj, kv_size(), inputs, "v_proj");
   require_matrix(*o_proj, hidden_size(), q_size(), "o_proj");
   require_matrix(*gate_proj, intermediate_size(), hidden_size(), "gate_proj");
   require_matrix(*up_proj, intermediate_size(), hidden_size(), "up_proj");
   require_matrix(*down_proj, hidden_size(), intermediate_size(), "down_proj");
-  require_vector(input_norm, hidden_size(), false, "input_norm");
+  require_vector(input_norm, hidden_size(), true, "input_norm");
   require_vector(post_attention_norm, hidden_size(), false, "post_attention_norm");
   require_vector(qkv_bias, q_size() + 2 * static_cast<int64_t>(kv_size()), true, "qkv_bias");
   require_vector(q_norm, head_dim, true, "q_norm");
@@ -99,7 +103,7 @@ void mlp_block(const Layer& layer, Workspace& workspace, float* stream, int rows
   const Activations inner{gate, workspace.inner.reserve(rows, inner_size, inner_planes)};
   pool.run([&](int index, int count) {
     const Worker worker{index, count};
-    norm_rows(kernels, stream, nullptr, rows, layer.post_attention_norm, layer.eps, normed,
+    norm_rows(kernels, stream, nullptr, rows, layer.post_attention_norm, layer.eps, hidden, normed,
               outer.quantized, worker);
     pool.barrier();
     // A tile of outputs is a group of the next matrix's inputs, so no thread waits in between.

@@ -19,10 +19,10 @@ struct Layer {
   int index;  // of its keys and values in the cache
   int head_dim;
   float eps;
-  std::vector<float> input_norm;           // [hidden]
-  const PackedMatrix* q_proj;              // [heads * head_dim, hidden]
-  const PackedMatrix* k_proj;              // [kv_heads * head_dim, hidden]
-  const PackedMatrix* v_proj;              // [kv_heads * head_dim, hidden]
+  std::vector<float> input_norm;           // [hidden]; empty: its inputs are given to each call
+  const PackedMatrix* q_proj;              // [heads * head_dim, inputs]
+  const PackedMatrix* k_proj;              // [kv_heads * head_dim, inputs]
+  const PackedMatrix* v_proj;              // [kv_heads * head_dim, inputs]
   const PackedMatrix* o_proj;              // [hidden, heads * head_dim]
   std::vector<float> post_attention_norm;  // [hidden]
   const PackedMatrix* gate_proj;           // [intermediate, hidden]
@@ -32,7 +32,8 @@ struct Layer {
   std::vector<float> q_norm;               // [head_dim]
   std::vector<float> k_norm;               // [head_dim]
 
-  int hidden_size() const { return q_proj->inputs; }
+  int hidden_size() const { return o_proj->outputs; }
+  int input_size() const { return q_proj->inputs; }  // hidden unless inputs are given
   int intermediate_size() const { return gate_proj->outputs; }
   int q_size() const { return q_proj->outputs; }
   int kv_size() const { return k_proj->outputs; }
@@ -46,16 +47,18 @@ struct Layer {
 // The final norm and the output matrix.
 struct Head {
   float eps;
-  std::vector<float> norm;     // [hidden]
+  std::vector<float> norm;     // [hidden]; empty: rows enter the matrix as they are
   const PackedMatrix* matrix;  // [vocabulary, hidden]
 };
 
 // stream += o_proj(attention(norm(stream))); writes the rows' keys and values to the cache.
 //
-// `stream` is [rows of the pass][hidden]. Throws std::invalid_argument or std::out_of_range where
+// `stream` is [rows of the pass][hidden]. Queries, keys and values are made of `inputs` [rows of
+// the pass][input_size] instead of norm(stream) where they are given, which they are exactly for a
+// layer without an input norm. Throws std::invalid_argument or std::out_of_range where
 // layer, pass, cache and rotary tables do not fit together, before anything is written.
 void attention_block(const Layer& layer, const Pass& pass, KvCache& cache, Workspace& workspace,
-                     float* stream);
+                     float* stream, const float* inputs = nullptr);
 
 // stream += down(silu(gate(norm(stream))) * up(norm(stream))) for `rows` rows.
 void mlp_block(const Layer& layer, Workspace& workspace, float* stream, int rows);

@@ -54,11 +54,12 @@ inline void multiply(const KernelTable& kernels, const PackedMatrix& matrix, con
   }
 }
 
-// Normalises this thread's share of rows into `normed`, and quantises them into `out` unless that
-// is empty; row i of the output is row rows[i] of the stream, or row i where `rows` is null.
+// Normalises this thread's share of rows of `size` into `normed`, and quantises them into `out`
+// unless that is empty; row i of the output is row rows[i] of the stream, or row i where `rows` is
+// null. Without a weight rows are taken as they are.
 void norm_rows(const KernelTable& kernels, const float* stream, const int32_t* rows, int num_rows,
-               const std::vector<float>& weight, float eps, float* normed, QuantizedRows out,
-               Worker worker);
+               const std::vector<float>& weight, float eps, int size, float* normed,
+               QuantizedRows out, Worker worker);
 
 // stream += matrix(x) for this thread's share of outputs.
 void add_product(const KernelTable& kernels, const PackedMatrix& matrix, const Activations& x,

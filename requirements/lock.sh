@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 here = Path(sys.argv[1])
-DEV = ["hypothesis", "import-linter", "mypy", "pytest", "pytest-cov", "pytest-timeout", "pytest-xdist", "ruff", "safetensors"]
+DEV = ["hypothesis", "import-linter", "mypy", "pytest", "pytest-cov", "pytest-timeout", "pytest-xdist", "ruff", "safetensors", "torch"]
 BUILD = ["scikit-build-core", "nanobind", "cmake", "ninja"]
 
 
@@ -27,7 +27,7 @@ def closure(names: list[str]) -> dict[str, str]:
             package = distribution(name)
         except PackageNotFoundError:
             continue
-        found[name] = package.version
+        found[name] = package.version.partition("+")[0]  # of whatever build there is
         for requirement in package.requires or []:
             if "extra ==" not in requirement:
                 queue.append(re.match(r"[A-Za-z0-9._-]+", requirement).group())

@@ -140,16 +140,16 @@ class Workspace:
 class Layer:
     """One decoder layer; qkv_bias is that of q, k and v in a row."""
 
-    def __init__(self, *, index: int, head_dim: int, eps: float, input_norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], q_proj: PackedMatrix, k_proj: PackedMatrix, v_proj: PackedMatrix, o_proj: PackedMatrix, post_attention_norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], gate_proj: PackedMatrix, up_proj: PackedMatrix, down_proj: PackedMatrix, qkv_bias: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)] | None = None, q_norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)] | None = None, k_norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)] | None = None) -> None: ...
+    def __init__(self, *, index: int, head_dim: int, eps: float, input_norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)] | None, q_proj: PackedMatrix, k_proj: PackedMatrix, v_proj: PackedMatrix, o_proj: PackedMatrix, post_attention_norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], gate_proj: PackedMatrix, up_proj: PackedMatrix, down_proj: PackedMatrix, qkv_bias: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)] | None = None, q_norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)] | None = None, k_norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)] | None = None) -> None: ...
 
 class Head:
     """The final norm and the output matrix."""
 
-    def __init__(self, *, norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], matrix: PackedMatrix, eps: float) -> None: ...
+    def __init__(self, *, norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)] | None, matrix: PackedMatrix, eps: float) -> None: ...
 
-def attention_block(layer: Layer, pass_: Pass, cache: KvCache, workspace: Workspace, stream: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')]) -> None:
+def attention_block(layer: Layer, pass_: Pass, cache: KvCache, workspace: Workspace, stream: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')], inputs: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)] | None = None) -> None:
     """
-    Adds o_proj(attention(norm(stream))) to the stream [rows, hidden], in place, and writes the rows' keys and values to the cache.
+    Adds o_proj(attention(norm(stream))) to the stream [rows, hidden], in place, and writes the rows' keys and values to the cache. A layer without an input norm makes queries, keys and values of `inputs` instead.
     """
 
 def mlp_block(layer: Layer, workspace: Workspace, stream: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
@@ -13,6 +13,7 @@ from oneglance.errors import ParameterError
 
 CACHE_VARIABLE = "ONEGLANCE_CACHE"
 ISA_VARIABLE = "ONEGLANCE_ISA"
+API_KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,12 @@ class Environment:
         isa: instruction set that the native engine's kernels are to use, `ONEGLANCE_ISA`; None:
             the best that the CPU has. Which names there are depends on the build and the CPU, so
             that the engine checks it.
+        api_key: `OPENAI_API_KEY`, sent to the servers that a user names; None: no key is sent.
     """
 
     cache_dir: Path
     isa: str | None = None
+    api_key: str | None = field(default=None, repr=False)
 
     @property
     def models_dir(self) -> Path:
@@ -55,6 +58,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         cache_dir=_cache_dir(variables.get(CACHE_VARIABLE)),
         # An empty value is the usual way to switch a variable off.
         isa=variables.get(ISA_VARIABLE) or None,
+        api_key=variables.get(API_KEY_VARIABLE) or None,
     )
 
 

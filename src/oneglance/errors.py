@@ -6,6 +6,7 @@
     ├── UnsupportedError           the combination asked for cannot be done exactly, or not at all
     ├── CheckpointError            a model file is missing, truncated, corrupt or of an unknown kind
     ├── DownloadError              a model could not be fetched from any of its sources
+    ├── EndpointError              a server cannot be reached, or does not speak the API
     └── CapacityError              the prompt or batch does not fit the context or the cache
 
 Each message is one sentence or two: the bad value, then the remedy.
@@ -34,6 +35,10 @@ class CheckpointError(OneglanceError):
 
 class DownloadError(OneglanceError):
     """A model could not be fetched from any of its sources."""
+
+
+class EndpointError(OneglanceError):
+    """A server cannot be reached, refuses the key, or does not speak the API."""
 
 
 class CapacityError(OneglanceError):

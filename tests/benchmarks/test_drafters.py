@@ -1,123 +1,86 @@
-"""The figures and tables of the drafters' benchmark."""
+"""The stages of the drafters' benchmark, on the real default model."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from benchmarks.drafters_grids import drafter_grids
-from benchmarks.drafters_report import results, samples
-from benchmarks.drafters_subjects import count_depths, without_folders
-from oneglance.types import ROOT, PassTrace
-from tests.benchmarks.drafter_runs import pair, run
+from benchmarks.drafters_prediction import OwnAnswerQuestions, nearly_right
+from benchmarks.drafters_stages import STAGES, load_target
+from oneglance.bench.measure import Questions
+from oneglance.bench.plan import Plan
+from oneglance.bench.prompts import BenchPrompt
+from oneglance.bench.variant import plain_variant
+from oneglance.llm import DEFAULT_MODEL
+from tests.benchmarks.test_scripts import run_script
+from tests.docs.documents import ROOT
+from tests.docs.drafters import section
+
+PROMPT = BenchPrompt("p", "qa", "Repeat three times: one two three four five.")
+PROMPTS = ROOT / "tests" / "data" / "prompts.jsonl"
+
+
+def test_the_own_answer_is_predicted_with_changes() -> None:
+    plan = Plan((PROMPT,), (0.0, 0.8), rounds=1, max_tokens=24)
+    predictions = []
+    with load_target(STAGES["prediction"], DEFAULT_MODEL, None) as llm:
+        ask = Questions(plan, llm.encode)
+        questions = OwnAnswerQuestions(ask, plain_variant(llm), llm.tokenizer)
+        for group in plan.groups():
+            question = questions(group)
+            assert question.prediction is not None
+            assert replace(question, prediction=None) == ask(group)
+            answer = llm.generate(PROMPT.text, params=question.params, drafter="none")
+            ids = [token for token in answer.token_ids if token not in llm.tokenizer.eos_ids]
+            assert question.prediction != llm.tokenizer.decode(ids)
+            assert question.prediction == llm.tokenizer.decode(nearly_right(ids, PROMPT.seed))
+            predictions.append(question.prediction)
+    assert predictions[0] != predictions[1]
+
+
+def test_the_float_stage_has_float_weights() -> None:
+    with load_target(STAGES["float"], DEFAULT_MODEL, None) as llm:
+        assert llm.engine.info.weights == "bf16"
+        assert llm.checkpoint.quantization_summary().startswith("F32")
+
+
+def test_the_script_goes_on_where_it_was(tmp_path: Path) -> None:
+    prompts = tmp_path / "some.jsonl"
+    prompts.write_text("".join(PROMPTS.read_text(encoding="utf-8").splitlines(True)[:2]))
+    path = tmp_path / "out.json"
+    arguments = ("--prompts", prompts, "--drafters", "ngram", "--max-tokens", 6, "--json", path)
+    first = run_script("drafters", *arguments)
+    assert first.returncode == 0, first.stderr
+    assert "Times as fast as plain decoding" in first.stdout
+    assert "[2/2]" in first.stderr
+    report = json.loads(path.read_text())
+    assert report["prompts"]["file"] == "some.jsonl"
+    assert str(tmp_path) not in path.read_text()
+    assert set(report["results"]["0 all"]) == {"plain", "ngram"}
+    second = run_script("drafters", *arguments, "--rounds", 2)
+    assert second.returncode == 0, second.stderr
+    assert "[2/4]" not in second.stderr
+    assert "[4/4]" in second.stderr
+    again = json.loads(path.read_text())
+    assert "Prompts of some.jsonl (SHA-256" in section(again)
+    for prompt, rounds in again["samples"].items():
+        assert [len(samples) for samples in rounds.values()] == [2, 2]
+        assert rounds["ngram"][0] == report["samples"][prompt]["ngram"][0]
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("arguments", "complaint"),
     [
-        ("draft:/models/x.gguf@k=4", "draft:x.gguf@k=4"),
-        ("cascade:suffix,draft:/m/x.gguf", "cascade:suffix,draft:x.gguf"),
-        ("--prompts=/data/p.jsonl --json docs/m/o.json", "--prompts=p.jsonl --json docs/m/o.json"),
-        ("draft:org/model", "draft:org/model"),
+        ((), "The stage default has no prompts of its own"),
+        (("--prompts", PROMPTS, "--drafters", "ngram", "ngram"), "named twice"),
+        (("--prompts", PROMPTS, "--drafters", "nothing"), "Unknown drafter 'nothing'"),
     ],
 )
-def test_folders_of_this_machine_are_left_out(text: str, expected: str) -> None:
-    assert without_folders(text) == expected
-
-
-def trace(parents: tuple[int, ...], accepted: tuple[int, ...]) -> PassTrace:
-    return PassTrace("d", (0,) * len(parents), parents, accepted, 1, "recovered")
-
-
-def test_depths_count_passes_not_tokens() -> None:
-    chain = trace((ROOT, 0, 1), (0,))
-    tree = trace((ROOT, ROOT, 1), (1, 2))
-    nothing = trace((), ())
-    assert count_depths([chain, tree, nothing]) == ((2, 2), (2, 1), (1, 0))
-    assert count_depths([]) == ()
-
-
-PEERS = {"slow": 20.0, "fast": 8.0}
-"""Seconds of the same answer."""
-
-# The ratios of a1 are 2, 4 and 2 by rounds, that of a2 is 5, that of b1 is 1.
-GROUPS = [
-    pair("a1", 10, 5),
-    pair("a1", 20, 5, 1),
-    pair("a1", 8, 4, 2),
-    pair("a2", 10, 2),
-    pair("b1", 4, 4),
-]
-
-
-def test_speedups_are_medians_of_medians_of_paired_ratios() -> None:
-    found = results(GROUPS)
-    assert list(found) == ["0 a", "0 b", "0 all"]
-    of_a = found["0 a"]["d"]
-    assert of_a["prompts"] == 2
-    assert of_a["speedup"] == pytest.approx([3.5, 2.75, 4.25])
-    assert of_a["tokens_per_second"] == pytest.approx((20 / 5 + 20 / 2) / 2)
-    assert of_a["tokens_per_second_with_prompt"] == pytest.approx((20 / 6 + 20 / 3) / 2)
-    assert of_a["speedup_with_prompt"] == pytest.approx((11 / 6 + 11 / 3) / 2)
-    assert of_a["pooled_speedup"] == pytest.approx((10 + 20 + 8 + 10) / (5 + 5 + 4 + 2))
-    assert found["0 all"]["d"]["speedup"][0] == 2
-    assert found["0 all"]["plain"]["speedup"] == [1, 1, 1]
-
-
-def test_counts_are_pooled() -> None:
-    summary = results(GROUPS)["0 all"]["d"]
-    assert (summary["passes"], summary["drafted"], summary["accepted"]) == (50, 150, 50)
-    assert summary["acceptance_rate"] == pytest.approx(1 / 3)
-    assert summary["mean_accepted_length"] == 2
-    assert summary["draft_share"] == 0.25
-    assert summary["depths"] == [[50, 35], [50, 15]]
-
-
-def test_another_program_may_not_tell_its_passes() -> None:
-    peer = run("a1", "peer", 5, passes=None, drafted=12, accepted=9)
-    found = results([{**pair("a1", 10, 5), "peer": peer}])["0 all"]
-    assert found["peer"]["mean_accepted_length"] is None
-    assert found["peer"]["speedup"][0] == 2
-    assert found["peer"]["depths"] == []
-
-
-def test_a_drafter_is_compared_with_the_best_setting_of_a_peer() -> None:
-    slow, fast = (run("a1", f"llama-server {name}", seconds) for name, seconds in PEERS.items())
-    group = {**pair("a1", 10, 5), slow.subject: slow, fast.subject: fast}
-    found = results([group])
-    assert found["0 a"]["d"]["best_peer"] == "llama-server fast"
-    assert found["0 a"]["d"]["speedup_over_peer"] == pytest.approx([1.6] * 3)
-    grid = drafter_grids({"is_seeded": True, "results": found})[1]
-    assert grid.headings[3:] == ("plain", "d")
-    assert grid.rows == (("a", "llama-server fast", "2.5", "0.80 (0.80–0.80)", "1.60 (1.60–1.60)"),)
-
-
-def test_temperatures_are_told_apart() -> None:
-    warm = {
-        label: replace(each, temperature=0.8, seconds=1 + 2 * each.decode_seconds)
-        for label, each in pair("a1", 10, 5).items()
-        if label == "plain"
-    }
-    found = results([*GROUPS, warm])
-    assert list(found)[-2:] == ["0.8 a", "0.8 all"]
-    assert list(found["0.8 all"]) == ["plain"]
-    assert found["0.8 all"]["plain"]["tokens_per_second"] == 1
-
-
-def test_samples_are_all_there() -> None:
-    found = samples(GROUPS)
-    assert found["0 a1"]["d"] == [[20, 5.0, 1.0], [20, 5.0, 1.0], [20, 4.0, 1.0]]
-
-
-def test_tables_have_the_figures() -> None:
-    speed, work, depth = drafter_grids({"is_seeded": True, "results": results(GROUPS)})
-    assert results(GROUPS)["0 all"]["d"]["speedup_over_peer"] is None
-    assert speed.rows[0] == ("a", "2", "2.0", "3.50 (2.75–4.25)")
-    assert [row[0] for row in speed.rows] == ["a", "b", "all"]
-    assert work.rows[1][6:] == ("2.00", "33% (50/150)", "25.0%")
-    assert work.rows[0][6:] == ("1.00", "–", "–")
-    assert depth.headings == ("", "1", "2")
-    assert depth.rows == (("d", "0.70 (50)", "0.30 (50)"),)
-    only_a = drafter_grids({"is_seeded": True, "results": results(GROUPS[:4])})[0]
-    assert [row[0] for row in only_a.rows] == ["a"]
+def test_errors_are_one_sentence(arguments: tuple[object, ...], complaint: str) -> None:
+    done = run_script("drafters", *arguments)
+    assert done.returncode != 0
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.corpus import cut_windows, language_reference
 from benchmarks.scoring import Score, WindowScore, log_softmax, score_window
 from benchmarks.summary import PassTimes, bare_kernels, kernel_shares, pass_rates, read_rates
-from benchmarks.timing import Spread, alternate
+from oneglance.bench.timing import Spread, alternate
 from oneglance.checkpoints import load_checkpoint
 from oneglance.checkpoints.catalog import resolve
 from oneglance.errors import ParameterError

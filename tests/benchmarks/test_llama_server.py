@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.drafters_subjects import Answer, Question
 from benchmarks.llama_server import LlamaProgram, LlamaServer, parse_settings
+from oneglance.bench.subject import Answer, Question
 from oneglance.config import SamplingParams
 from oneglance.errors import ParameterError
 from tests.benchmarks.test_scripts import run_script
@@ -145,7 +145,7 @@ def test_answers_are_read_from_its_timings(make: Make, tmp_path: Path) -> None:
         LlamaServer(program, "ngram-mod", settings["ngram-mod"]) as drafting,
     ):
         assert plain.label == "llama-server plain"
-        assert plain.is_peer
+        assert plain.is_greedy_only
         answer = Answer(None, 10, seconds=0.8, prefill_seconds=0.3)
         assert plain.answer(QUESTION) == answer
         assert drafting.answer(QUESTION).drafted == 8

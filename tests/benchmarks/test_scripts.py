@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.grids import all_grids, busy_warning
+from benchmarks.grids import all_grids
 from oneglance import _native
+from oneglance.bench.grid import busy_warning
 from tests.docs.documents import ROOT
 
 TINY = ("--rounds", "1", "--rows", "2", "--contexts", "16", "--tokens", "4")

@@ -46,4 +46,4 @@ def write_blocks(path: Path, blocks: Mapping[str, str]) -> None:
         text = f"{before}{begin}\n{content}\n{end}{after}"
     path.write_text(text, encoding="utf-8")
     state = "is as measured" if text == old else "has new figures"
-    print(f"{path.relative_to(ROOT).as_posix()} {state}.")
+    print(f"{path.name} {state}.")

@@ -10,9 +10,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from benchmarks.drafters_grids import drafter_grids
 from benchmarks.drafters_stages import STAGES
-from benchmarks.grids import busy_warning
+from oneglance.bench.grid import busy_warning
+from oneglance.bench.tables import drafter_grids
 from tests.docs.documents import ROOT, write_blocks
 from tests.docs.performance import load_report, origin
 

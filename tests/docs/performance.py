@@ -9,7 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.grids import Grid, all_grids, busy_warning
+from benchmarks.grids import all_grids
+from oneglance.bench.grid import Grid, busy_warning
 from tests.docs.documents import ROOT, read, write_blocks
 
 DOCUMENT = ROOT / "docs" / "performance.md"

@@ -48,7 +48,11 @@ def test_numbers_of_faults_are_complete_and_those_of_their_tests() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["decode", "verify", "drafters", "control", "sampling", "engine", "checkpoints", "cli"]
+    "part",
+    [
+        *("decode", "verify", "drafters", "control", "sampling", "engine", "checkpoints"),
+        *("bench", "cli"),
+    ],
 )
 def test_the_architecture_names_every_module(part: str) -> None:
     """In the paragraph of its part; the sources of models are named as a folder."""

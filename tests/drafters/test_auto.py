@@ -33,6 +33,12 @@ def test_the_parts(
     assert auto_parts(load_checkpoint(path), form, drafts) == parts
 
 
+def test_heads_come_before_models(tmp_path: Path) -> None:
+    target = load_checkpoint(write_tiny_gguf(tmp_path / "tiny.gguf"))
+    assert auto_parts(target, "bf16", ["small"], heads=["eagle", "medusa"]) == ["suffix", "eagle"]
+    assert auto_parts(target, "bf16", ["small"], heads=[]) == ["suffix", "draft:small"]
+
+
 def test_drafts_are_those_on_this_machine(tmp_path: Path) -> None:
     hub = HubAccess(endpoint=CLOSED_PORT)
     target = make_entry(b"target", [], name="target", drafts=("absent", "present"))

@@ -91,9 +91,12 @@ def test_lookahead_and_predicted_take_what_follows_the_colon(folder: Path) -> No
         ("predicted:missing.txt", "'missing.txt' cannot be read"),
         ("", "Unknown drafter ''"),
         (
-            "eagle",
-            "choose one of: auto, cascade, draft, lookahead, ngram, none, predicted, self, suffix",
+            "eagles",
+            "choose one of: auto, cascade, draft, eagle, lookahead, medusa, ngram, none, "
+            "predicted, self, suffix",
         ),
+        ("eagle", "write eagle:PATH"),
+        ("cascade:eagle:x,draft:tiny.gguf", "The drafter eagle cannot draft for a draft model"),
         ("ngram:3", "ngram takes no argument; leave out '3'"),
         ("none:x", "none takes no argument"),
         ("draft", "write draft:MODEL"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -238,6 +238,35 @@ def test_sequences_of_a_batch_may_use_different_parts() -> None:
 def test_senseless_lists_are_refused(parts: list[Drafter[Any]], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         hybrid(*parts)
+
+
+def test_each_part_is_shown_the_layers_that_it_reads() -> None:
+    class Reader(Fixed):
+        def __init__(self, name: str, layers: tuple[int, ...], unseen: int) -> None:
+            super().__init__(name, [])
+            self.hidden_layers = layers
+            self.unseen = unseen
+            self.shown: list[tuple[int, list[int]]] = []
+
+        def first_unseen(self, session: list[int]) -> int:
+            assert session
+            return self.unseen
+
+        def see_hidden(
+            self, session: list[int], start: int, hidden: Mapping[int, Float32Array]
+        ) -> None:
+            assert session
+            self.shown.append((start, sorted(hidden)))
+
+    one, two = Reader("one", (2, 5), 7), Reader("two", (5, 9), 4)
+    drafter = hybrid(Fixed("blind", []), one, two)
+    assert drafter.hidden_layers == (2, 5, 9)
+    session = drafter.start(DraftContext((1, 2), SamplingParams(), SequentialNoise(0)))
+    assert drafter.first_unseen(session) == 4
+    states = np.zeros((1, 3), dtype=np.float32)
+    drafter.see_hidden(session, 4, dict.fromkeys((2, 5, 9), states))
+    assert one.shown == [(4, [2, 5])]
+    assert two.shown == [(4, [5, 9])]
 
 
 def test_a_prediction_needs_one_part_that_uses_it() -> None:

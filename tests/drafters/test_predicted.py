@@ -78,11 +78,27 @@ def test_nothing_to_say_at_the_end_and_where_all_is_different() -> None:
 def test_little_is_drafted_where_little_is_known() -> None:
     drafter, session = begin(TEXT)
     drafter.observe(session, [*TEXT[:5], 7])
-    assert draft(drafter, session, 30) == TEXT[6:10], "assumed that one token was changed"
+    assert draft(drafter, session, 30) == TEXT[6:16], "assumed that one token was changed"
     drafter.observe(session, TEXT[6:7])
-    assert draft(drafter, session, 30) == TEXT[7:15], "one token agrees"
+    assert draft(drafter, session, 30) == TEXT[7:27], "one token agrees"
     drafter.observe(session, TEXT[7:9])
     assert draft(drafter, session, 30) == TEXT[9:39], "three do"
+
+
+def test_more_is_drafted_on_an_assumption_that_was_right_before() -> None:
+    text = list(range(100, 300))
+    drafter, session = begin(text)
+    lengths = []
+    for start in range(0, 80, 10):
+        drafter.observe(session, [*text[start : start + 9], 7])
+        lengths.append(len(draft(drafter, session, 30)))
+    assert lengths[0] == 10
+    assert lengths == sorted(lengths)
+    assert lengths[-1] >= 20
+    for token in range(8):
+        drafter.observe(session, [token])
+    drafter.observe(session, [*text[80:90], 7])
+    assert len(draft(drafter, session, 30)) < lengths[-1], "it has been wrong since"
 
 
 def test_it_ends_with_end_of_text() -> None:
@@ -110,7 +126,7 @@ def test_its_estimate_follows_what_is_accepted() -> None:
     drafter, session = begin(TEXT)
     assert propose(drafter, session).expected == pytest.approx(8 * 0.95)
     drafter.observe(session, [*TEXT[:4], 7])
-    assert propose(drafter, session).expected == pytest.approx(4 * 0.3), "an assumption"
+    assert propose(drafter, session).expected == pytest.approx(8 * 0.5), "an assumption"
     drafter.observe(session, TEXT[5:8])
     half_right = 0.9 * 0.95 + 0.1 * 0.5
     assert propose(drafter, session).expected == pytest.approx(8 * half_right)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneglance.drafters.predicted_alignment import Alignment, Trust
+from oneglance.drafters.predicted_alignment import Alignment
 from oneglance.drafters.predicted_edits import RepeatedEdits
+from oneglance.drafters.predicted_evidence import Clue, Evidence
 from oneglance.drafters.predicted_index import Match, PredictionIndex
 
 TEXT = list(range(100, 200))
@@ -69,6 +72,36 @@ def test_a_renamed_identifier_is_expected_after_its_first_occurrence() -> None:
         assert late == [], f"renamed to {new}"
 
 
+def test_clues_that_mislead_in_this_text_come_last() -> None:
+    """Few words, so that pairs and near tokens are everywhere; every edit changes one token."""
+    choices = random.Random(5)
+    before = [choices.randrange(8) for _ in range(600)]
+    answer = list(before)
+    changed = range(10, 600, 12)
+    for place in changed:
+        answer[place] = (before[place] + 1 + choices.randrange(7)) % 8
+    late = [place for place in misses(before, answer) if place >= 100]
+    assert set(range(106, 600, 12)) <= set(late)
+    assert len(late) <= 1.25 * len(range(106, 600, 12))
+
+
+def test_evidence_is_learned_from_a_prior_and_forgotten_slowly() -> None:
+    evidence = Evidence()
+    assert evidence.ranked(Clue.INSERTED, Clue.CHANGED, Clue.TOKEN) == [
+        Clue.TOKEN,
+        Clue.CHANGED,
+        Clue.INSERTED,
+    ]
+    for _ in range(3):
+        evidence.note(Clue.TOKEN, False)
+        evidence.note(Clue.INSERTED, True)
+    assert evidence.ranked(*Clue)[-1] is Clue.TOKEN
+    assert evidence.rate(Clue.INSERTED) > evidence.rate(Clue.CHANGED)
+    for _ in range(30):
+        evidence.note(Clue.INSERTED, False)
+    assert evidence.rate(Clue.INSERTED) < 0.05
+
+
 def test_an_edit_that_is_not_repeated_is_forgotten() -> None:
     before = [token for n in range(20) for token in (1000, *range(10 * n, 10 * n + 8))]
     answer = [2000, *before[1:]]
@@ -99,18 +132,16 @@ def test_the_rest_of_an_edit_that_was_seen_before_is_pending() -> None:
     for token in [7, 8, 9, 10, 11, 12, 13, 14, 7]:
         alignment.observe(token)
     place = next(alignment.places())
-    assert (place.at, place.pending, place.trust) == (7, (8, 9), Trust.PLAUSIBLE)
+    assert (place.at, place.pending, place.clue) == (7, (8, 9), Clue.EDIT)
 
 
 def test_how_well_a_place_is_supported() -> None:
     alignment = Alignment(PredictionIndex(TEXT))
-    trust = []
+    clues = []
     for token in [*TEXT[:5], 7, *TEXT[6:12]]:
-        trust.append(next(alignment.places()).trust)
+        clues.append(next(alignment.places()).clue)
         alignment.observe(token)
-    assert (
-        trust == [Trust.TRUSTED] * 6 + [Trust.ASSUMED] + [Trust.PLAUSIBLE] * 2 + [Trust.TRUSTED] * 3
-    )
+    assert clues == [Clue.READING] * 6 + [Clue.CHANGED] + [Clue.AGREED] * 2 + [Clue.READING] * 3
 
 
 def test_other_places_follow_the_best() -> None:

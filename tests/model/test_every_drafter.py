@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.heads.medusa_heads import fitted_heads
 from tests.partial_models import without_layers
+from tests.random_eagle import random_eagle
 
 from benchmarks.float_copies import with_float_weights
 from oneglance import LLM, Completion, SamplingParams, load
@@ -25,10 +27,13 @@ from oneglance.config import EngineConfig
 from oneglance.drafters.base import Drafter
 from oneglance.drafters.cascade import CascadeDrafter
 from oneglance.drafters.draft_model import DraftModelDrafter
+from oneglance.drafters.medusa import MedusaDrafter
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.self_factory import Itself, make_self_drafter
 from oneglance.engine.base import Engine
 from oneglance.engine.factory import make_engine
+from oneglance.engine.native.engine import NativeEngine
+from oneglance.engine.native.medusa import NativeMedusa
 from oneglance.types import Float64Array
 
 PROMPTS = [
@@ -115,6 +120,32 @@ def low_bit_copy(llm: LLM) -> Drafter[Any]:
     return make_self_drafter("lowbit", target)
 
 
+@cache  # for the answers that its heads know by heart
+def medusa(llm: LLM) -> Drafter[Any]:
+    """Heads that know the answers to some of the prompts, and guess from these at the others."""
+    assert isinstance(llm.engine, NativeEngine)
+    texts = []
+    for params in (REQUESTS["greedy"], REQUESTS["seeded"]):
+        known = [PROMPTS[0], *PROMPTS[-2:]]
+        for prompt, answer in zip(
+            known, llm.batch(known, params=params, drafter="none"), strict=True
+        ):
+            texts.append(llm.encode(prompt) + [token.token_id for token in answer.tokens])
+    size = llm.tokenizer.vocab_size
+    heads = NativeMedusa(
+        fitted_heads(llm.engine, texts), llm.engine, llm.checkpoint.weights.head, size
+    )
+    return MedusaDrafter(heads, llm.checkpoint.config.num_layers)
+
+
+@cache  # packing takes a moment
+def eagle_head(llm: LLM) -> Drafter[Any]:
+    """A random head that can only draft the most frequent tokens, so that some are accepted."""
+    words = [",", ".", " the", "\n", " and", " of", " a", " to", " is", " in", " The", ":"]
+    ids = sorted(token for word in words for token in llm.tokenizer.encode(word))
+    return random_eagle(llm.checkpoint, llm.engine, np.array(ids))
+
+
 CASES = [
     Case("ngram"),
     Case("suffix"),
@@ -124,10 +155,12 @@ CASES = [
     Case("cascade:ngram,draft", make=cascade_of_ngram),
     Case("cascade:draft,draft", make=cascade_of_models),
     Case("draft:OTHER_VOCABULARY"),
+    Case("eagle", make=eagle_head),
     Case("self:lowbit", make=low_bit_copy),
     Case("self:skip:10,18"),
     Case("self:exit:28"),
     Case("lookahead:3,3,2"),
+    Case("medusa", make=medusa),
     Case("predicted", (("prediction", "Sure! Here is the answer. One two three four five six."),)),
 ]
 
@@ -143,6 +176,8 @@ def llm() -> Iterator[LLM]:
     with load(drafter="none") as llm:
         yield llm
     low_bit_copy.cache_clear()
+    medusa.cache_clear()
+    eagle_head.cache_clear()
 
 
 @pytest.fixture(scope="module")

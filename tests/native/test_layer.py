@@ -38,6 +38,8 @@ class Sizes:
     has_qk_norm: bool = False
     # Of the matrices, in turn; "auto 2" takes activations in two planes.
     forms: tuple[str, ...] = ("auto",)
+    # Width of what q, k and v read where that is given; 0: they read the normalised stream.
+    given: int = 0
 
     @property
     def q_size(self) -> int:
@@ -62,6 +64,8 @@ FLAVOURS = {
     "two planes": Sizes(forms=("auto 2",)),
     "two planes, one and f32 by turns": Sizes(forms=("auto 2", "auto", "f32"), head_dim=16),
     "one plane and two by turns": Sizes(forms=("auto", "auto 2"), has_bias=True),
+    "given inputs": Sizes(given=160, has_bias=True),
+    "given inputs as floats": Sizes(given=64, forms=("f32", "auto")),
 }
 
 
@@ -98,7 +102,7 @@ class Model:
             "index": 1,
             "head_dim": self.sizes.head_dim,
             "eps": EPS,
-            "input_norm": self.norms[0],
+            "input_norm": None if self.sizes.given else self.norms[0],
             "post_attention_norm": self.norms[1],
             "qkv_bias": self.bias,
             "q_norm": self.q_norm,
@@ -107,8 +111,9 @@ class Model:
 
     def _shapes(self) -> list[tuple[int, int]]:
         s = self.sizes
-        into, out_of = (s.kv_size, s.hidden), (s.inner, s.hidden)
-        return [(s.q_size, s.hidden), into, into, (s.hidden, s.q_size), out_of, out_of,
+        width = s.given or s.hidden
+        into, out_of = (s.kv_size, width), (s.inner, s.hidden)
+        return [(s.q_size, width), into, into, (s.hidden, s.q_size), out_of, out_of,
                 (s.hidden, s.inner)]  # fmt: skip
 
     def _random(self, *shape: int) -> Floats:
@@ -123,8 +128,15 @@ class Model:
     def attention(self, stream: Floats, trees: list[Tree]) -> Floats:
         result = stream.copy()
         described = make_pass(self.page_size, trees)
-        _native.attention_block(self.layer, described, self.cache, self.workspace, result)
+        inputs = self.given(stream)
+        _native.attention_block(self.layer, described, self.cache, self.workspace, result, inputs)
         return result
+
+    def given(self, stream: Floats) -> Floats | None:
+        """Inputs that are another function of each row."""
+        size = self.sizes.given
+        every = np.concatenate([stream, -2 * stream, stream], axis=1)
+        return every[:, :size].copy() if size else None
 
     def mlp(self, stream: Floats) -> Floats:
         result = stream.copy()
@@ -137,7 +149,9 @@ class Model:
     def attention_in_parts(self, stream: Floats, trees: list[Tree]) -> Floats:
         """The same from the parts, each of which has tests of its own."""
         s, rows = self.sizes, len(stream)
+        given = self.given(stream)
         normed = _native.rms_norm(self.runtime, stream, self.norms[0], EPS)
+        normed = normed if given is None else given
         qkv = np.concatenate([self.product(i, normed) for i in range(3)], axis=1)
         if self.bias is not None:
             qkv = qkv + self.bias
@@ -237,14 +251,14 @@ def test_close_to_float64(sizes: Sizes) -> None:
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("num_threads", [1, 2, 5])
 @pytest.mark.parametrize("form", ["auto", "auto 2", "bf16"])
-def test_head(isa: str, num_threads: int, form: str) -> None:
+@pytest.mark.parametrize("has_norm", [True, False])
+def test_head(isa: str, num_threads: int, form: str, has_norm: bool) -> None:
     model = Model(FLAVOURS["llama"], isa, num_threads)
     matrix, norm = model._matrix(1_003, 64, form), 1 + model._random(64)
-    head = _native.Head(norm=norm, matrix=matrix, eps=EPS)
+    head = _native.Head(norm=norm if has_norm else None, matrix=matrix, eps=EPS)
     stream = random_stream(12, 64)
-    expected = _native.matmul(
-        model.runtime, matrix, _native.rms_norm(model.runtime, stream, norm, EPS)
-    )
+    normed = _native.rms_norm(model.runtime, stream, norm, EPS) if has_norm else stream
+    expected = _native.matmul(model.runtime, matrix, normed)
     for wanted in ([], [0], [11, 3, 3], list(range(12))):
         logits = np.full((len(wanted), 1_003), np.nan, dtype=np.float32)
         _native.head(head, model.workspace, stream, ints(wanted), logits)
@@ -304,6 +318,13 @@ def test_calls_that_do_not_fit_are_refused_before_anything_is_written() -> None:
     far = make_pass(16, [chain(0, 2, [1])])
     with pytest.raises(IndexError, match="page 1 does not exist"):
         _native.attention_block(model.layer, far, model.cache, model.workspace, stream)
+    with pytest.raises(ValueError, match="inputs are given to a layer exactly if"):
+        _native.attention_block(*block, stream, stream.copy())
+    without = _native.Layer(**{**model.arguments(), "input_norm": None})
+    with pytest.raises(ValueError, match="inputs are given to a layer exactly if"):
+        _native.attention_block(without, *block[1:], stream)
+    with pytest.raises(ValueError, match="inputs has length 32"):
+        _native.attention_block(without, *block[1:], stream, stream[:, :32].copy())
     assert_same_bits(stream, random_stream(2, 64))
     assert not model.cache.read(1, 0)[0].any()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from oneglance.audit.rules.tables import Prefix, Table
 from oneglance.types import Float64Array, Proposal
-from tests.verify.tables import Prefix, Table
 
 Shape = range | tuple[int, ...]
 

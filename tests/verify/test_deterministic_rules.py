@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oneglance.audit.rules.tables import Prefix, Table, TableLaw, delivered
 from oneglance.sampling.noise import SeededNoise
 from oneglance.types import Proposal
 from oneglance.verify.coupled import accept_coupled
 from oneglance.verify.greedy import accept_greedy
-from tests.verify.tables import Prefix, Table, TableLaw, delivered
 
 LENGTH = 12
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oneglance.audit.rules.tables import Exactness, Rule, Table, drawn_chain, measure, table_pairs
 from oneglance.sampling.noise import Noise
 from oneglance.types import Proposal
 from oneglance.verify.block import accept_block
@@ -12,7 +13,6 @@ from oneglance.verify.chain import accept_chain
 from oneglance.verify.point_mass import accept_point_mass
 from oneglance.verify.select import accept
 from tests.verify.oracles import expected_block, expected_chain
-from tests.verify.tables import Exactness, Rule, Table, drawn_chain, measure, table_pairs
 
 TOLERANCE = 1e-12
 SIZES = [(4, 1, 11), (4, 2, 13), (4, 2, 14), (3, 3, 15), (3, 3, 16), (2, 4, 17)]

@@ -7,13 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from oneglance.sampling.noise import Noise
-from oneglance.types import Proposal
-from oneglance.verify.chain import accept_chain
-from oneglance.verify.point_mass import accept_point_mass
-from oneglance.verify.tree import accept_tree
-from tests.verify.oracles import expected_chain, expected_point_mass, expected_tree
-from tests.verify.tables import (
+from oneglance.audit.rules.tables import (
     Table,
     depth_of,
     drawn_chain,
@@ -22,6 +16,12 @@ from tests.verify.tables import (
     measure,
     table_pairs,
 )
+from oneglance.sampling.noise import Noise
+from oneglance.types import Proposal
+from oneglance.verify.chain import accept_chain
+from oneglance.verify.point_mass import accept_point_mass
+from oneglance.verify.tree import accept_tree
+from tests.verify.oracles import expected_chain, expected_point_mass, expected_tree
 
 TOLERANCE = 1e-12
 PAIRS = tuple(table_pairs(2, 0))

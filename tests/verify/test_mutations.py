@@ -6,13 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from oneglance.sampling.noise import Noise
-from oneglance.types import Proposal
-from oneglance.verify.block import accept_block
-from oneglance.verify.chain import accept_chain
-from oneglance.verify.point_mass import accept_point_mass
-from oneglance.verify.tree import accept_tree
-from tests.verify.mutations import (
+from oneglance.audit.rules.mutations import (
     argmax_passed_off_as_drawn,
     block_breaking_early,
     block_with_running_product,
@@ -23,8 +17,7 @@ from tests.verify.mutations import (
     with_stale_bonus,
     without_bonus,
 )
-from tests.verify.oracles import expected_block, expected_chain, expected_point_mass, expected_tree
-from tests.verify.tables import (
+from oneglance.audit.rules.tables import (
     Exactness,
     Rule,
     Table,
@@ -34,6 +27,13 @@ from tests.verify.tables import (
     measure,
     table_pairs,
 )
+from oneglance.sampling.noise import Noise
+from oneglance.types import Proposal
+from oneglance.verify.block import accept_block
+from oneglance.verify.chain import accept_chain
+from oneglance.verify.point_mass import accept_point_mass
+from oneglance.verify.tree import accept_tree
+from tests.verify.oracles import expected_block, expected_chain, expected_point_mass, expected_tree
 
 CLEAR_BIAS = 1e-3
 TARGET, DRAFT = table_pairs(3, 15)["dense"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oneglance.audit.rules.tables import Table, TableLaw, drawn_chain
 from oneglance.sampling.noise import SequentialNoise
 from oneglance.types import Proposal
 from oneglance.verify.block import block_chance, block_weights
 from oneglance.verify.residual import acceptance_ratio, excess, normalized, without
-from tests.verify.tables import Table, TableLaw, drawn_chain
 
 
 def test_ratio_is_exact_at_the_ends() -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import oneglance.verify.select as selection
+from oneglance.audit.rules.tables import Table, TableLaw, drawn_tree, fixed_tree, measure
 from oneglance.errors import UnsupportedError
 from oneglance.sampling.noise import KeyedNoise, Noise, SeededNoise, SequentialNoise
 from oneglance.types import Proposal
 from oneglance.verify.base import Acceptance
 from oneglance.verify.select import accept
-from tests.verify.tables import Table, TableLaw, drawn_tree, fixed_tree, measure
 
 LAW = np.full(3, 1 / 3)
 CHAIN = Proposal.chain([0, 1], [LAW, LAW])

@@ -30,10 +30,23 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
     "F16": np.dtype("<f2"),
     "BF16": np.dtype("<u2"),
 }
+"""Types that the weights of a model may have."""
+ALL_DTYPES: Mapping[str, np.dtype[Any]] = {
+    **DTYPES,
+    "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+    "U8": np.dtype("u1"),
+    "BOOL": np.dtype("u1"),
+}
+"""Those, and what trained heads have besides: token ids, packed weights, masks."""
 
 
-def read_safetensors(path: Path) -> dict[str, Tensor]:
+def read_safetensors(path: Path, dtypes: Mapping[str, np.dtype[Any]] = DTYPES) -> dict[str, Tensor]:
     """Maps a file; name to tensor.
+
+    Args:
+        path: the file.
+        dtypes: element types that are accepted, by their names in the format.
 
     Raises:
         CheckpointError: the file is missing, truncated or corrupt, or a tensor has a type that is
@@ -51,7 +64,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     if not isinstance(header, dict):
         raise _unsound(path, "its header is not a JSON object")
     return {
-        name: _view_tensor(path, data, start, name, entry)
+        name: _view_tensor(path, data, start, name, entry, dtypes)
         for name, entry in header.items()
         if name != "__metadata__"
     }
@@ -78,17 +91,25 @@ def _unsound(path: Path, what: str) -> CheckpointError:
     )
 
 
-def _view_tensor(path: Path, data: mmap.mmap, start: int, name: str, entry: Any) -> Tensor:
+def _view_tensor(
+    path: Path,
+    data: mmap.mmap,
+    start: int,
+    name: str,
+    entry: Any,
+    dtypes: Mapping[str, np.dtype[Any]],
+) -> Tensor:
     entry = entry if isinstance(entry, dict) else {}
     shape: Any = entry.get("shape")
     offsets: Any = entry.get("data_offsets")
     if not _are_sizes(shape) or not shape or not _are_sizes(offsets) or len(offsets) != 2:
         raise _unsound(path, f"tensor {name!r} is not described by a shape and two offsets")
-    dtype = DTYPES.get(str(entry.get("dtype")))
+    dtype = dtypes.get(str(entry.get("dtype")))
     if dtype is None:
+        *most, last = dtypes
         raise CheckpointError(
-            f"{path}: tensor {name!r} has the type {entry.get('dtype')!r}; F32, F16 and BF16 are "
-            "supported. Use a model that is not quantised, or a GGUF file."
+            f"{path}: tensor {name!r} has the type {entry.get('dtype')!r}; {', '.join(most)} and "
+            f"{last} are supported. Use a model that is not quantised, or a GGUF file."
         )
     begin, end = start + offsets[0], start + offsets[1]
     num_bytes = prod(shape) * dtype.itemsize

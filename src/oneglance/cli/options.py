@@ -31,34 +31,38 @@ def _whole(text: str | int) -> int:
         raise typer.BadParameter(f"{text!r} is not a whole number.") from None
 
 
-def _text(help_text: str, *names: str, metavar: str = "TEXT") -> Any:
+def text_option(help_text: str, *names: str, metavar: str = "TEXT") -> Any:
+    """An option that takes a text."""
     return typer.Option(*names, help=help_text, metavar=metavar)
 
 
-def _number(help_text: str, *names: str) -> Any:
+def number_option(help_text: str, *names: str) -> Any:
+    """An option that takes a number."""
     return typer.Option(*names, help=help_text, metavar="NUMBER", parser=_real)
 
 
-def _count(help_text: str, *names: str) -> Any:
+def count_option(help_text: str, *names: str) -> Any:
+    """An option that takes a whole number."""
     return typer.Option(*names, help=help_text, metavar="N", parser=_whole)
 
 
-def _switch(help_text: str, name: str) -> Any:
+def switch_option(help_text: str, name: str) -> Any:
+    """An option that is on when it is named."""
     return typer.Option(name, help=help_text)
 
 
 EngineOption = Annotated[
-    str, _text("What runs the model.", "--engine", metavar="auto|native|reference")
+    str, text_option("What runs the model.", "--engine", metavar="auto|native|reference")
 ]
 WeightsOption = Annotated[
     str,
-    _text(
+    text_option(
         "Keep the file's float weights as bf16 or f32; auto makes them 8 bits.",
         "--weights",
         metavar="auto|bf16|f32",
     ),
 ]
-ThreadsOption = Annotated[int | None, _count("Threads of the native engine.", "--threads")]
+ThreadsOption = Annotated[int | None, count_option("Threads of the native engine.", "--threads")]
 
 
 @dataclass(frozen=True)
@@ -67,13 +71,13 @@ class Options:
 
     model: Annotated[
         str,
-        _text(
+        text_option(
             "Name of a model (see oneglance models) or its file.", "-m", "--model", metavar="MODEL"
         ),
     ] = "smollm2-135m"
     drafter: Annotated[
         str,
-        _text(
+        text_option(
             "Who drafts: auto, none, ngram, suffix, lookahead, predicted:FILE, draft:MODEL, "
             "self:lowbit, or some joined by +; docs/drafters.md has all.",
             "-d",
@@ -81,49 +85,53 @@ class Options:
             metavar="DRAFTER",
         ),
     ] = "auto"
-    k: Annotated[str, _text("Most tokens to draft in a row.", "-k", metavar="N|auto")] = "auto"
+    k: Annotated[str, text_option("Most tokens to draft in a row.", "-k", metavar="N|auto")] = (
+        "auto"
+    )
     tree_nodes: Annotated[
-        int | None, _count("Draft up to N tokens for a pass, on several branches.")
+        int | None, count_option("Draft up to N tokens for a pass, on several branches.")
     ] = None
     temperature: Annotated[
-        float, _number("Divides the logits; 0 is greedy.", "-t", "--temperature")
+        float, number_option("Divides the logits; 0 is greedy.", "-t", "--temperature")
     ] = 0.0
-    top_k: Annotated[int, _count("Keep the N most probable tokens; 0 keeps all.")] = 0
-    top_p: Annotated[float, _number("Keep the fewest tokens of this probability; 1 keeps all.")] = (
-        1.0
-    )
+    top_k: Annotated[int, count_option("Keep the N most probable tokens; 0 keeps all.")] = 0
+    top_p: Annotated[
+        float, number_option("Keep the fewest tokens of this probability; 1 keeps all.")
+    ] = 1.0
     min_p: Annotated[
-        float, _number("Keep tokens of at least this share of the best one; 0 keeps all.")
+        float, number_option("Keep tokens of at least this share of the best one; 0 keeps all.")
     ] = 0.0
     repetition_penalty: Annotated[
-        float, _number("Divides the logits of tokens seen before; 1 is off.")
+        float, number_option("Divides the logits of tokens seen before; 1 is off.")
     ] = 1.0
     presence_penalty: Annotated[
-        float, _number("Subtracted once from the logit of each token in the answer.")
+        float, number_option("Subtracted once from the logit of each token in the answer.")
     ] = 0.0
     frequency_penalty: Annotated[
-        float, _number("Subtracted for each time that a token is in the answer.")
+        float, number_option("Subtracted for each time that a token is in the answer.")
     ] = 0.0
     logit_bias: Annotated[
-        list[str], _text("Added to the logit of a token; may be repeated.", metavar="ID=VALUE")
+        list[str],
+        text_option("Added to the logit of a token; may be repeated.", metavar="ID=VALUE"),
     ] = field(default_factory=list)
     seed: Annotated[
-        int | None, _count("The same seed gives the same tokens, with any drafter.", "-s", "--seed")
+        int | None,
+        count_option("The same seed gives the same tokens, with any drafter.", "-s", "--seed"),
     ] = None
-    max_tokens: Annotated[int, _count("Most tokens to deliver.", "-n", "--max-tokens")] = 256
-    min_tokens: Annotated[int, _count("Fewest tokens before the answer may end.")] = 0
+    max_tokens: Annotated[int, count_option("Most tokens to deliver.", "-n", "--max-tokens")] = 256
+    min_tokens: Annotated[int, count_option("Fewest tokens before the answer may end.")] = 0
     stop: Annotated[
-        list[str], _text("Ends the answer where it appears, unshown; may be repeated.")
+        list[str], text_option("Ends the answer where it appears, unshown; may be repeated.")
     ] = field(default_factory=list)
-    ignore_eos: Annotated[bool, _switch("Go on after an end-of-text token.", "--ignore-eos")] = (
-        False
-    )
-    system: Annotated[str | None, _text("System message of the conversation.")] = None
+    ignore_eos: Annotated[
+        bool, switch_option("Go on after an end-of-text token.", "--ignore-eos")
+    ] = False
+    system: Annotated[str | None, text_option("System message of the conversation.")] = None
     engine: EngineOption = "auto"
     weights: WeightsOption = "auto"
     threads: ThreadsOption = None
     trace: Annotated[
-        bool, _switch("Show each pass: tokens kept, rejected, the target's own.", "--trace")
+        bool, switch_option("Show each pass: tokens kept, rejected, the target's own.", "--trace")
     ] = False
 
     def sampling_params(self) -> SamplingParams:
@@ -206,12 +214,24 @@ class Options:
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Replaces a command's parameter `options: Options` by one parameter for each option.
+    """Replaces a command's parameter `options: Options` by one parameter for each option."""
+    return takes(Options)(command)
+
+
+def takes(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator that replaces a command's parameter `options` by the fields of a dataclass.
 
     typer reads a command's signature, so the decorated function is given one in which the fields
-    of `Options` stand where `options` stood.
+    stand where `options` stood.
+
+    Args:
+        kind: the dataclass, its fields annotated as typer wants them.
     """
-    hints = get_type_hints(Options, include_extras=True)
+    return lambda command: _with_options(kind, command)
+
+
+def _with_options(kind: type[Any], command: Callable[..., None]) -> Callable[..., None]:
+    hints = get_type_hints(kind, include_extras=True)
     fields = [
         inspect.Parameter(
             item.name,
@@ -219,7 +239,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
             default=_default_of(item),
             annotation=hints[item.name],
         )
-        for item in dataclasses.fields(Options)
+        for item in dataclasses.fields(kind)
     ]
     own_hints = get_type_hints(command, include_extras=True)
     own = [
@@ -230,7 +250,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(**values: Any) -> None:
         shared = {item.name: values.pop(item.name) for item in fields}
-        command(options=Options(**shared), **values)
+        command(options=kind(**shared), **values)
 
     arguments = [item for item in own if item.default is inspect.Parameter.empty]
     options = [item for item in own if item not in arguments]
@@ -245,7 +265,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 def _default_of(item: dataclasses.Field[Any]) -> Any:
     if item.default_factory is not dataclasses.MISSING:
         return item.default_factory()
-    return item.default
+    return inspect.Parameter.empty if item.default is dataclasses.MISSING else item.default
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

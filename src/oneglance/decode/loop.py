@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -116,10 +117,6 @@ class Decoder:
                 draft_length=self._draft_length(len(prompt)),
                 num_tree_nodes=self.tree_nodes,
             )
-            started = perf_counter()
-            chunk = self.engine_config.prefill_chunk
-            prefill(self.target, handle, prompt[self.target.length(handle) : -1], chunk)
-            sequence.stats.prefill_seconds = perf_counter() - started
             sequence.session = self.drafter.start(
                 DraftContext(
                     prompt=tuple(prompt),
@@ -130,6 +127,11 @@ class Decoder:
                     sequence=handle,
                 )
             )
+            try:
+                self._prefill(sequence)
+            except BaseException:
+                self.drafter.close(sequence.session)
+                raise
         except BaseException:
             self.target.close(handle)
             raise
@@ -191,6 +193,24 @@ class Decoder:
                 self.target.close(sequence.handle)
             else:
                 self.prefixes.keep(sequence.handle, sequence.history.tokens())
+
+    def _prefill(self, sequence: DecodingSequence) -> None:
+        """Feeds the prompt but for its last token, and shows the drafter what it wants to see."""
+        started = perf_counter()
+        handle, drafter, layers = sequence.handle, self.drafter, self.drafter.hidden_layers
+        num_known = self.target.length(handle)
+        if layers:  # a kept prefix has no hidden states
+            num_known = min(num_known, drafter.first_unseen(sequence.session))
+            self.target.truncate(handle, num_known)
+        prefill(
+            self.target,
+            handle,
+            sequence.history.prompt[num_known:-1],
+            self.engine_config.prefill_chunk,
+            hidden_layers=layers,
+            see_hidden=partial(drafter.see_hidden, sequence.session) if layers else None,
+        )
+        sequence.stats.prefill_seconds = perf_counter() - started
 
     def _draft_length(self, num_prompt: int) -> DraftLength:
         if self.k == "auto" and self.drafter.chooses_length:

@@ -52,20 +52,25 @@ def step(
 
     # 2. Verify: one pass evaluates the last decided token and every guess after it.
     rows = [s.rows(proposal) for s, proposal in zip(sequences, proposals, strict=True)]
-    output = target.forward(Batch(tuple(rows)))
+    output = target.forward(Batch(tuple(rows), drafter.hidden_layers))
     times.append(perf_counter())
 
     deliveries = []
-    for s, draft, proposal, logits in zip(sequences, drafts, proposals, output.logits, strict=True):
+    for i, (s, draft, proposal) in enumerate(zip(sequences, drafts, proposals, strict=True)):
         # 3. Accept: keep the guesses that the target's law allows, add one token of its own.
+        logits = output.logits[i]
         law = s.law(logits, proposal)
         acceptance = accept(proposal, law, s.noise)
 
         # 4. Commit: the cache keeps the rows of the accepted path (row 0 is the decided token).
-        target.commit(s.handle, [0, *(node + 1 for node in acceptance.path)])
+        start, path = target.length(s.handle), [0, *(node + 1 for node in acceptance.path)]
+        target.commit(s.handle, path)
         decided, delivery = s.deliver(proposal, acceptance, law)
         s.draft_length.note(draft, len(proposal), decided, len(sequences))
         drafter.see(s.session, proposal, logits)
+        if drafter.hidden_layers:
+            hidden = {layer: states[i][path] for layer, states in output.hidden.items()}
+            drafter.see_hidden(s.session, start, hidden)
         drafter.observe(s.session, decided)
         deliveries.append(delivery)
     times.append(perf_counter())

@@ -13,7 +13,11 @@ from oneglance.config import WeightsForm
 
 
 def auto_parts(
-    target: Checkpoint, form: WeightsForm, drafts: Sequence[str], lookup: str = "suffix"
+    target: Checkpoint,
+    form: WeightsForm,
+    drafts: Sequence[str],
+    lookup: str = "suffix",
+    heads: Sequence[str] = (),
 ) -> list[str]:
     """The drafters that `auto` is made of.
 
@@ -22,14 +26,17 @@ def auto_parts(
         form: what becomes of its float weights.
         drafts: models on this machine that are known to draft well for it, the best one first.
         lookup: the drafter that looks in the text itself.
+        heads: kinds of trained heads that are there for it, the best one first.
 
     Returns:
         Names as after `--drafter`. Looking in the text costs nothing and is always one of them. To
-        it comes a model: the best that is there; or where the target has float weights and keeps
-        them, a copy of it in fewer bits.
+        it come heads, which cost less than any model; without heads a model, the best that is
+        there; or where the target has float weights and keeps them, a copy of it in fewer bits.
     """
     parts = [lookup]
-    if drafts:
+    if heads:
+        parts.append(heads[0])
+    elif drafts:
         parts.append(f"draft:{drafts[0]}")
     elif form != "auto" and target.weights.layers[0].q_proj.quantization in FLOAT_TYPES:
         parts.append("self:lowbit")

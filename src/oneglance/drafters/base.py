@@ -8,7 +8,7 @@ the law it was drawn from.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -95,6 +95,8 @@ class Drafter(ABC, Generic[Session]):
         uses_prediction: it can make use of a prediction of the answer.
         reaches_further: some of its tokens are there to learn from, not to be accepted; they may
             lie deeper than K, and there may be more than K of them without a node budget.
+        hidden_layers: of which layers of the target it reads hidden states, as
+            `Batch.hidden_layers` counts them; none: `see_hidden` is never called.
         own_weights: weights that one pass of the model that drafts reads; 0: there is none. What a
             draft costs is expected of it until drafts have been timed.
     """
@@ -103,6 +105,7 @@ class Drafter(ABC, Generic[Session]):
     chooses_length: bool = False
     uses_prediction: bool = False
     reaches_further: bool = False
+    hidden_layers: tuple[int, ...] = ()
     own_weights: int = 0
 
     def check(self, hints: DraftHints) -> None:
@@ -140,6 +143,28 @@ class Drafter(ABC, Generic[Session]):
             proposal: what this drafter had proposed.
             logits: [N + 1, V] of the target, unwarped: after the last decided token, then after
                 each of the N tokens of the proposal. Valid during the call only.
+        """
+
+    def first_unseen(self, session: Session) -> int:  # noqa: ARG002
+        """From which position of the prompt on a session needs hidden states.
+
+        Asked once, when a request has started, of drafters with `hidden_layers`. What a kept prefix
+        spares the target to evaluate has none; from this position on it is evaluated again. A
+        drafter that keeps what it made of a prefix says so here.
+        """
+        return 0
+
+    def see_hidden(self, session: Session, start: int, hidden: Mapping[int, Float32Array]) -> None:
+        """Shows hidden states of the target at decided tokens, in order of position.
+
+        Called for the prompt, all but its last token, in pieces, before the first `propose`; then
+        in each pass, before `observe`, for the last token that was decided before the pass and the
+        draft tokens that were accepted. An answer that ends within these is told fewer tokens.
+
+        Args:
+            session: the request's state.
+            start: position of the first row in the sequence; rows may have been seen before.
+            hidden: for each of `hidden_layers` the states [rows, width of the target].
         """
 
     @abstractmethod

@@ -33,8 +33,8 @@ class DraftCache(ABC):
             tokens: prompt and answer so far.
 
         Returns:
-            The tokens at the end that are still to be fed, at least one: the first rows of the
-            tree that the draft leaves in flight.
+            The tokens at the end that are still to be fed: the first rows of the tree that the
+            draft leaves in flight. None where there is nothing yet to draft from.
         """
 
     @abstractmethod

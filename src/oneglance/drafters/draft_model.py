@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from oneglance.config import EngineConfig
-from oneglance.drafters.base import DraftContext, DraftRequest, RewindingDrafter
+from oneglance.drafters.base import DraftContext, Drafter, DraftRequest, RewindingDrafter
 from oneglance.drafters.choice import (
     MIN_CONFIDENCE,
     NUM_COMPARED,
@@ -51,7 +51,7 @@ class DraftModelSession:
 
 
 @dataclass
-class _Draft:
+class Draft:
     """A draft in the making.
 
     Attributes:
@@ -109,7 +109,7 @@ class _Draft:
             self.parents.append(self.row_of[self.tree.parents[node]])
 
 
-class DraftModelDrafter(RewindingDrafter[DraftModelSession]):
+class ModelDrafter(Drafter[DraftModelSession]):
     """Runs the draft model once for each level of a draft, for all requests of a pass together.
 
     A draft stops where its confidence falls: if, by the draft's own estimate, the nodes that it
@@ -182,23 +182,17 @@ class DraftModelDrafter(RewindingDrafter[DraftModelSession]):
             session.history.append(token)
         session.cache.settle(session.tokens)
 
-    def rewind(self, session: DraftModelSession, num_tokens: int) -> None:
-        """Forgets the last tokens, in the cache too."""
-        del session.tokens[len(session.tokens) - num_tokens :]
-        session.history.truncate(session.history.num_output - num_tokens)
-        session.cache.settle(session.tokens)
-
     def close(self, session: DraftModelSession) -> None:
         """Ends a request; the draft's cache of it may serve the next one."""
         session.cache.close()
 
     def _open(self, context: DraftContext) -> DraftCache:
-        """The cache of a new request; a drafter that is a part of the target overrides this."""
+        """The cache of a new request; drafters that use the target in other ways override this."""
         return OwnCache(
             self._engine, self._prefixes, context.prompt, self._prefill_chunk, self._layers
         )
 
-    def _begin(self, request: DraftRequest[DraftModelSession]) -> _Draft | None:
+    def _begin(self, request: DraftRequest[DraftModelSession]) -> Draft | None:
         """None where nothing can be drafted."""
         session, num_nodes = request.session, request.num_tree_nodes
         # Nodes at the greatest depth are not fed, hence one position less than that is needed.
@@ -207,11 +201,13 @@ class DraftModelDrafter(RewindingDrafter[DraftModelSession]):
         if depth <= 0 or num_nodes == 0:
             return None
         pending = session.cache.catch_up(session.tokens)
+        if not pending:
+            return None
         last = len(pending) - 1
         growth = _growth(session.context, depth, num_nodes)
-        return _Draft(session, growth, depth, pending, list(range(-1, last)), row_of={ROOT: last})
+        return Draft(session, growth, depth, pending, list(range(-1, last)), row_of={ROOT: last})
 
-    def _evaluate(self, drafts: Sequence[_Draft]) -> list[list[list[Choice]]]:
+    def _evaluate(self, drafts: Sequence[Draft]) -> list[list[list[Choice]]]:
         """Evaluates the new rows of each draft; the children of each node of its frontier."""
         trees = [draft.tree_rows() for draft in drafts]
         if not all(self._takes_argmax(draft) for draft in drafts):
@@ -229,12 +225,12 @@ class DraftModelDrafter(RewindingDrafter[DraftModelSession]):
             for draft, top in zip(drafts, output.top, strict=True)
         ]
 
-    def _takes_argmax(self, draft: _Draft) -> bool:
+    def _takes_argmax(self, draft: Draft) -> bool:
         session = draft.session
         paths = [draft.tree.path(node) for node in draft.frontier]
         return all(takes_argmax(session.context, session.history, path) for path in paths)
 
-    def _siblings(self, draft: _Draft, index: int, row: Float32Array) -> list[Choice]:
+    def _siblings(self, draft: Draft, index: int, row: Float32Array) -> list[Choice]:
         session, node = draft.session, draft.frontier[index]
         return siblings(
             fit(row, self._vocab_size),
@@ -244,7 +240,7 @@ class DraftModelDrafter(RewindingDrafter[DraftModelSession]):
             draft.growth.num_children(node),
         )
 
-    def _best(self, draft: _Draft, index: int, top: TopTokens) -> list[Choice]:
+    def _best(self, draft: Draft, index: int, top: TopTokens) -> list[Choice]:
         choices = best_siblings(top, index, draft.growth.num_children(draft.frontier[index]))
         if choices is not None:
             return choices
@@ -253,7 +249,17 @@ class DraftModelDrafter(RewindingDrafter[DraftModelSession]):
         return self._siblings(draft, index, row)
 
 
-def _widest(draft: _Draft) -> int:
+class DraftModelDrafter(ModelDrafter, RewindingDrafter[DraftModelSession]):
+    """A model that needs no more than tokens, so that it can also draft for a draft model."""
+
+    def rewind(self, session: DraftModelSession, num_tokens: int) -> None:
+        """Forgets the last tokens, in the cache too."""
+        del session.tokens[len(session.tokens) - num_tokens :]
+        session.history.truncate(session.history.num_output - num_tokens)
+        session.cache.settle(session.tokens)
+
+
+def _widest(draft: Draft) -> int:
     return max(draft.growth.num_children(node) for node in draft.frontier)
 
 

@@ -18,6 +18,7 @@ from oneglance.drafters.setup import DrafterSetup
 from oneglance.drafters.spec import split_spec
 from oneglance.engine.native import why_unavailable
 from oneglance.errors import ParameterError, UnsupportedError
+from oneglance.heads.shipped import HeadKind
 from oneglance.registry import Registry
 
 DrafterFactory = Callable[[str, DrafterSetup], Drafter[Any]]
@@ -50,16 +51,47 @@ def _auto(setup: DrafterSetup) -> Drafter[Any]:
     target = setup.target
     lookup = "suffix" if why_unavailable() is None else "ngram"
     drafts = setup.local_drafts(target.name)
-    parts = auto_parts(target, setup.engine_config.weights, drafts, lookup)
-    return make_drafter("+".join(parts), setup)
+    form, heads = setup.engine_config.weights, _shipped_kinds(setup)
+    while True:
+        parts = auto_parts(target, form, drafts, lookup, heads)
+        try:
+            return make_drafter("+".join(parts), setup)
+        except UnsupportedError:  # heads of the model that this one was made of, perhaps
+            if not heads:
+                raise
+            heads = heads[1:]
+
+
+def _shipped_kinds(setup: DrafterSetup) -> list[HeadKind]:
+    """Kinds of heads that come with the package for the target, the better one first."""
+    kinds: tuple[HeadKind, ...] = ("eagle", "medusa")
+    return [kind for kind in kinds if setup.shipped_heads(kind, setup.target) is not None]
 
 
 def _cascade(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     return make_cascade(argument, setup, make_drafter)
 
 
+def _eagle(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    reason = why_unavailable()
+    if reason is not None:
+        raise UnsupportedError(f"The drafter eagle cannot be used: {reason}; use ngram.")
+    from oneglance.drafters.eagle_factory import make_eagle
+
+    return make_eagle(argument, setup)
+
+
 def _lookahead(argument: str, setup: DrafterSetup) -> Drafter[Any]:
     return LookaheadDrafter(setup.target.tokenizer.vocab_size, parse_shape(argument))
+
+
+def _medusa(argument: str, setup: DrafterSetup) -> Drafter[Any]:
+    reason = why_unavailable()
+    if reason is not None:
+        raise UnsupportedError(f"The drafter medusa cannot be used: {reason}; use ngram.")
+    from oneglance.drafters.medusa_factory import make_medusa
+
+    return make_medusa(argument, setup)
 
 
 def _predicted(argument: str, setup: DrafterSetup) -> Drafter[Any]:
@@ -88,7 +120,9 @@ _without_argument("none", lambda _: NoDrafter())
 _without_argument("ngram", lambda _: NgramDrafter())
 DRAFTERS.register("cascade", _cascade)
 DRAFTERS.register("draft", make_draft)
+DRAFTERS.register("eagle", _eagle)
 DRAFTERS.register("lookahead", _lookahead)
+DRAFTERS.register("medusa", _medusa)
 DRAFTERS.register("predicted", _predicted)
 DRAFTERS.register("self", _self)
 DRAFTERS.register("suffix", _suffix)

@@ -11,7 +11,7 @@ draft that comes with laws is used as it is, once it was made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -122,6 +122,7 @@ class HybridDrafter(Drafter[HybridSession]):
         self.name = "+".join(names)
         self.uses_prediction = any(drafter.uses_prediction for drafter in drafters)
         self.reaches_further = any(drafter.reaches_further for drafter in drafters)
+        self.hidden_layers = tuple(sorted({i for each in drafters for i in each.hidden_layers}))
         for name in names:
             if names.count(name) > 1:
                 raise ParameterError(f"The drafter {self.name!r} has {name!r} twice; name it once.")
@@ -169,6 +170,20 @@ class HybridDrafter(Drafter[HybridSession]):
         for part, places in zip(session.used, session.places, strict=True):
             if part.draft is not None and bool(np.all(places >= 0)):
                 part.drafter.see(part.session, part.draft, logits[[0, *(1 + places)]])
+
+    def first_unseen(self, session: HybridSession) -> int:
+        """The first position that a part needs which reads hidden states at all."""
+        readers = [part for part in session.parts if part.drafter.hidden_layers]
+        return min(part.drafter.first_unseen(part.session) for part in readers)
+
+    def see_hidden(
+        self, session: HybridSession, start: int, hidden: Mapping[int, Float32Array]
+    ) -> None:
+        """Shows each part the layers that it reads."""
+        for part in session.parts:
+            if layers := part.drafter.hidden_layers:
+                own = {layer: hidden[layer] for layer in layers}
+                part.drafter.see_hidden(part.session, start, own)
 
     def observe(self, session: HybridSession, tokens: Sequence[int]) -> None:
         """Tells every part what was decided, and its policy how far its draft agrees with it."""

@@ -7,6 +7,7 @@ most of the answer is known beforehand.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,8 @@ from pathlib import Path
 from oneglance.checkpoints.base import Tokenizer
 from oneglance.drafters.base import DraftContext, Drafter, DraftHints, DraftRequest
 from oneglance.drafters.paths import PathTree, until_end
-from oneglance.drafters.predicted_alignment import Alignment, Place, Trust
+from oneglance.drafters.predicted_alignment import Alignment, Place
+from oneglance.drafters.predicted_evidence import Clue
 from oneglance.drafters.predicted_index import PredictionIndex
 from oneglance.engine.prefix import common_length
 from oneglance.errors import ParameterError
@@ -24,7 +26,10 @@ _REMEDY = (
     "write predicted:FILE, or give prediction= in Python, with the text that the answer will "
     "probably be"
 )
-_LONGEST = {Trust.ASSUMED: 4, Trust.PLAUSIBLE: 8}
+_KEPT = 0.95
+"""How often the next token is right, too, once a place was the right one."""
+_LEAST_REACHED = 0.3
+"""After a divergence a draft ends where it would be reached more seldom than this."""
 _MEMORY = 0.9
 """Weight of the past in the estimate of how much of a draft is accepted."""
 
@@ -37,10 +42,8 @@ class PredictedSession:
     alignment: Alignment
     eos_ids: frozenset[int]
     draft: list[int] = field(default_factory=list)
-    trust: Trust = Trust.TRUSTED
-    rates: dict[Trust, float] = field(
-        default_factory=lambda: {Trust.ASSUMED: 0.3, Trust.PLAUSIBLE: 0.6, Trust.TRUSTED: 0.95}
-    )
+    clue: Clue = Clue.READING
+    rates: dict[Clue, float] = field(default_factory=dict)
 
 
 class PredictedDrafter(Drafter[PredictedSession]):
@@ -78,8 +81,8 @@ class PredictedDrafter(Drafter[PredictedSession]):
         """Follows the answer, and learns how much of the last draft was right."""
         if session.draft and tokens:
             agreed = common_length(session.draft, tokens) / len(session.draft)
-            rate = session.rates[session.trust]
-            session.rates[session.trust] = _MEMORY * rate + (1 - _MEMORY) * agreed
+            rate = _share_kept(session, session.clue)
+            session.rates[session.clue] = _MEMORY * rate + (1 - _MEMORY) * agreed
         session.draft = []
         for token in tokens:
             session.alignment.observe(token)
@@ -105,16 +108,29 @@ class PredictedDrafter(Drafter[PredictedSession]):
                 path = path[: request.num_tree_nodes]
             tree.add(path)
             if not session.draft:
-                session.draft, session.trust = path, place.trust
+                session.draft, session.clue = path, place.clue
             if request.num_tree_nodes is None or not tree.has_room:
                 break
-        expected = len(session.draft) * session.rates[session.trust]
+        expected = len(session.draft) * _share_kept(session, session.clue)
         return tree.proposal(self.name, expected)
 
     def _read(self, session: PredictedSession, place: Place, num_tokens: int) -> list[int]:
-        limit = min(num_tokens, _LONGEST.get(place.trust, num_tokens))
+        limit = min(num_tokens, _longest(session, place.clue, num_tokens))
         following = session.alignment.edits.read(place.at, limit)
         return list(until_end([*place.pending, *following][:limit], session.eos_ids))
+
+
+def _longest(session: PredictedSession, clue: Clue, num_tokens: int) -> int:
+    """How far to read on from a place that is right as often as its clue has been."""
+    if clue is Clue.READING:
+        return num_tokens
+    reached = session.alignment.evidence.rate(clue) / _LEAST_REACHED
+    return 1 + max(0, math.floor(math.log(reached) / -math.log(_KEPT)))
+
+
+def _share_kept(session: PredictedSession, clue: Clue) -> float:
+    """The share of a draft that is accepted, by the clue that it began from."""
+    return session.rates.get(clue, session.alignment.evidence.rate(clue))
 
 
 def read_prediction(path: str, tokenizer: Tokenizer) -> list[int]:

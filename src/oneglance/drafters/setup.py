@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from oneglance.checkpoints.base import Checkpoint
 from oneglance.config import EngineConfig
 from oneglance.drafters.hybrid import MakePolicy
 from oneglance.engine.base import Engine
+from oneglance.heads.shipped import HeadKind, shipped_heads
 from oneglance.types import ProgressCallback
 
 
@@ -25,6 +27,8 @@ class DrafterSetup:
         local_drafts: models on this machine that are known to draft well for one of that name.
         make_length: makes the length policy of one part of a hybrid.
         progress: told about long work.
+        shipped_heads: the folder of trained heads of a kind that come with the package for a
+            target; None where there are none.
     """
 
     target: Checkpoint
@@ -35,3 +39,4 @@ class DrafterSetup:
     local_drafts: Callable[[str], Sequence[str]]
     make_length: MakePolicy
     progress: ProgressCallback | None = None
+    shipped_heads: Callable[[HeadKind, Checkpoint], Path | None] = shipped_heads

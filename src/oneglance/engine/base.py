@@ -114,6 +114,7 @@ class Batch:
         trees: Sequence[TreeRows],
         num_top: int | None = None,
         top_vocab_size: int | None = None,
+        hidden_layers: tuple[int, ...] = (),
     ) -> Batch:
         """A pass through some layers; the other arguments as for the constructor."""
         return cls(
@@ -122,6 +123,7 @@ class Batch:
             skipped_layers=layers.skipped_layers,
             num_top=num_top,
             top_vocab_size=top_vocab_size,
+            hidden_layers=hidden_layers,
         )
 
     def __post_init__(self) -> None:

@@ -27,6 +27,8 @@ class NativeEngine(CachedEngine):
 
     Attributes:
         isa: name of the instruction set in use.
+        runtime: what the kernels run on; a head that drafts uses the same threads.
+        weights: packed.
         num_threads: how many threads a pass uses.
         weight_bytes: memory that the packed matrices take.
         pass_bytes: what a pass reads of them: all but an embedding that is not the head as well,
@@ -65,6 +67,8 @@ class NativeEngine(CachedEngine):
         super().__init__(config, engine_config, self._cache)
         runtime = _make_runtime(engine_config.num_threads, isa)
         packed = pack_model(config, weights, runtime.num_threads, engine_config.weights, progress)
+        self.runtime = runtime
+        self.weights = packed
         self.isa = runtime.isa
         self.num_threads = runtime.num_threads
         self.weight_bytes = packed.num_bytes

@@ -28,6 +28,7 @@ class NativeWeights:
         embedding: [V, D]; the same object as the head's matrix where the model ties them.
         layers: in order of depth.
         final_norm: [D], of the head.
+        head_matrix: [V, D], of the head.
         head: the final norm and the output matrix.
         num_bytes: memory of all packed matrices.
     """
@@ -35,6 +36,7 @@ class NativeWeights:
     embedding: _native.PackedMatrix
     layers: tuple[_native.Layer, ...]
     final_norm: Float32Array
+    head_matrix: _native.PackedMatrix
     head: _native.Head
     num_bytes: int
 
@@ -73,7 +75,7 @@ def pack_model(
     head = _native.Head(norm=final_norm, matrix=head_matrix, eps=config.rms_norm_eps)
     if progress is not None:
         progress("load weights", num_units, num_units)
-    return NativeWeights(embedding, tuple(layers), final_norm, head, packer.num_bytes)
+    return NativeWeights(embedding, tuple(layers), final_norm, head_matrix, head, packer.num_bytes)
 
 
 def precise_planes(quantization: str, form: WeightsForm) -> int:
@@ -88,6 +90,45 @@ def precise_planes(quantization: str, form: WeightsForm) -> int:
         form: what becomes of float weights.
     """
     return 2 if quantization in FLOAT_TYPES and form == "auto" else 1
+
+
+def pack_tensor(
+    tensor: Tensor,
+    shape: tuple[int, int],
+    num_threads: int,
+    form: WeightsForm = "auto",
+    planes: int = 1,
+) -> _native.PackedMatrix:
+    """Packs the first rows of a matrix.
+
+    Args:
+        tensor: as the file has it.
+        shape: [outputs, inputs] of the packed matrix; the tensor has at least so many rows.
+        num_threads: how many threads pack.
+        form: what becomes of floats.
+        planes: in how many planes of 8 bits products take activations.
+
+    Raises:
+        CheckpointError: a type or width that cannot be packed, or a weight that is not finite.
+    """
+    outputs, inputs = shape
+    # Of a matrix in one piece this is a view of the file: nothing is copied but by packing.
+    data = np.ascontiguousarray(tensor.data[:outputs]).view(np.uint8).reshape(-1)
+    try:
+        return _native.pack(
+            data,
+            tensor.quantization,
+            outputs,
+            inputs,
+            num_threads,
+            form,
+            activation_planes=planes,
+        )
+    except ValueError as error:
+        raise CheckpointError(
+            f"Tensor {tensor.name!r} cannot be packed: {error}; use another file of the model, "
+            "or the reference engine."
+        ) from None
 
 
 class _Packer:
@@ -140,23 +181,7 @@ class _Packer:
     def _pack(
         self, tensor: Tensor, outputs: int, inputs: int, is_precise: bool
     ) -> _native.PackedMatrix:
-        # Of a matrix in one piece this is a view of the file: nothing is copied but by packing.
-        data = np.ascontiguousarray(tensor.data[:outputs]).view(np.uint8).reshape(-1)
         planes = precise_planes(tensor.quantization, self._form) if is_precise else 1
-        try:
-            packed = _native.pack(
-                data,
-                tensor.quantization,
-                outputs,
-                inputs,
-                self._num_threads,
-                self._form,
-                activation_planes=planes,
-            )
-        except ValueError as error:
-            raise CheckpointError(
-                f"Tensor {tensor.name!r} cannot be packed: {error}; use another file of the model, "
-                "or the reference engine."
-            ) from None
+        packed = pack_tensor(tensor, (outputs, inputs), self._num_threads, self._form, planes)
         self.num_bytes += packed.num_bytes
         return packed

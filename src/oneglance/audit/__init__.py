@@ -1,0 +1,1 @@
+"""Shows exactness, or finds where it is lost: on accept rules, loaded models, anybody's server."""

@@ -1,0 +1,1 @@
+"""Audits a loaded model with its drafters: bits, tokens, and the law of what is sampled."""

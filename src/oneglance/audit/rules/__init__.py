@@ -1,0 +1,1 @@
+"""Accept rules under enumeration: how far each one's law is from the target's, to the last bit."""

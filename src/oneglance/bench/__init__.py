@@ -1,0 +1,1 @@
+"""Paired measurements of drafters and servers, their figures, and how they are shown."""

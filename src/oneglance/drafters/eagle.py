@@ -1,0 +1,84 @@
+"""An EAGLE head drafts for its target, from what the target's own passes show of it.
+
+Li et al., arXiv:2401.15077 (EAGLE), arXiv:2406.16858 (EAGLE-2: trees), arXiv:2503.01840 (EAGLE-3);
+P-EAGLE, arXiv:2602.01469 (several tokens in one pass). Drafts grow as those of a draft model do:
+chains, drawn under the request's own warps where it samples, and trees, best first where tokens are
+point masses. The head's rows are in `eagle_cache.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from oneglance.config import EngineConfig
+from oneglance.drafters.base import DraftContext, DraftRequest
+from oneglance.drafters.draft_cache import DraftCache
+from oneglance.drafters.draft_model import Draft, DraftModelSession, ModelDrafter
+from oneglance.drafters.eagle_cache import EagleCache
+from oneglance.engine.native.eagle import EagleEngine
+from oneglance.engine.native.eagle_parallel import ParallelEagleEngine
+from oneglance.types import Float32Array
+
+MIN_CONFIDENCE = 0.25
+"""Where a draft stops unless told otherwise: a pass of a head takes a small part of the target's
+time, so it goes on for longer than a draft model does."""
+
+
+class EagleDrafter(ModelDrafter):
+    """Runs a head for all requests of a pass together: once for each level, or once in all."""
+
+    def __init__(
+        self,
+        engine: EagleEngine,
+        vocab_size: int,
+        name: str = "eagle",
+        engine_config: EngineConfig = EngineConfig(),
+        min_confidence: float = MIN_CONFIDENCE,
+    ) -> None:
+        """Takes the engine of the head.
+
+        Args:
+            engine: holds the head, made for the engine of the target.
+            vocab_size: width of the target's law.
+            name: shown as the drafter of its tokens.
+            engine_config: as for `DraftModelDrafter`.
+            min_confidence: as for `DraftModelDrafter`.
+
+        Raises:
+            ParameterError: `min_confidence` is not 0 to 1.
+        """
+        super().__init__(engine, vocab_size, name, engine_config, min_confidence=min_confidence)
+        self.hidden_layers = engine.head_config.feature_layers
+        self._head = engine
+
+    def first_unseen(self, session: DraftModelSession) -> int:
+        """The first position that no row of a kept prefix stands for."""
+        return _rows_of(session).num_seen
+
+    def see_hidden(
+        self, session: DraftModelSession, start: int, hidden: Mapping[int, Float32Array]
+    ) -> None:
+        """Takes features; those of a long prompt are fed to the head at once."""
+        features = np.concatenate([hidden[layer] for layer in self.hidden_layers], axis=1)
+        _rows_of(session).take(start, features, session.tokens)
+
+    def _open(self, context: DraftContext) -> DraftCache:
+        return EagleCache(self._head, self._prefixes, context.prompt, self._prefill_chunk)
+
+    def _begin(self, request: DraftRequest[DraftModelSession]) -> Draft | None:
+        if isinstance(self._head, ParallelEagleEngine):
+            session = request.session
+            # The first place lies behind the last known row, the others in rows of their own.
+            room = self._head.config.context_length - len(session.tokens) + 1
+            most = min(request.num_draft_tokens, self._head.head_config.num_slots, room)
+            self._head.expect(_rows_of(session).sequence, max(1, most))
+            request = replace(request, num_draft_tokens=most)
+        return super()._begin(request)
+
+
+def _rows_of(session: DraftModelSession) -> EagleCache:
+    assert isinstance(session.cache, EagleCache), "a session of another drafter"
+    return session.cache

@@ -1,0 +1,1 @@
+"""Training of drafters; needs PyTorch (`pip install 'oneglance[train]'`)."""

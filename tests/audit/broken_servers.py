@@ -1,0 +1,383 @@
+"""Servers with one fault each, as users of speculative decoders have reported them.
+
+Numbers are those of `docs/known-faults.md`. What a broken server does right it does as the right
+one, so that only the fault can be what an audit finds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from oneglance.audit.model.broken import BrokenDecoder
+from oneglance.audit.rules.tables import Rule
+from oneglance.config import SamplingParams
+from oneglance.decode.loop import Decoder
+from oneglance.drafters.base import DraftRequest
+from oneglance.sampling.noise import Noise
+from oneglance.testing import ScriptedDrafter, ScriptedEngine, ScriptedSession
+from oneglance.types import Float32Array, Float64Array, Proposal
+from oneglance.verify.base import Acceptance, TargetLaw
+from oneglance.verify.residual import acceptance_ratio
+from tests.audit.scripted_server import (
+    CONTEXT,
+    EOS_TEXT,
+    VOCABULARY,
+    CrashError,
+    Entry,
+    Generated,
+    ScriptedServer,
+    V,
+    draft_law,
+    generated,
+    one_by_one,
+    script,
+)
+
+BLOCK = 3
+"""Positions that are no multiple of this stand for those inside an accepted block."""
+
+
+def is_inside(position: int) -> bool:
+    return position % BLOCK != 0
+
+
+class LyingDrafter(ScriptedDrafter):
+    """Draws from one law and reports another."""
+
+    def __init__(self, drawn_from: Any) -> None:
+        super().__init__(lambda prefix: drawn_from(draft_law(prefix)))
+
+    def propose(self, requests: Any) -> list[Proposal]:
+        return [
+            self._with_other_laws(request, proposal)
+            for request, proposal in zip(requests, super().propose(requests), strict=True)
+        ]
+
+    def _with_other_laws(
+        self, request: DraftRequest[ScriptedSession], proposal: Proposal
+    ) -> Proposal:
+        if proposal.draft_probs is None:
+            return proposal
+        known = request.session.tokens
+        prefixes = [(*known, *proposal.tokens[:depth].tolist()) for depth in range(len(proposal))]
+        return replace(proposal, draft_probs=tuple(draft_law(prefix) for prefix in prefixes))
+
+
+def flat_law(prefix: tuple[int, ...]) -> Float64Array:
+    """A law that knows little of the target's, so that many drafts are rejected."""
+    law = draft_law(prefix) ** 0.4
+    return law / np.sum(law)
+
+
+def two_best(law: Float64Array) -> Float64Array:
+    kept: Float64Array = np.where(law >= np.sort(law)[-2], law, 0.0)
+    return kept / np.sum(kept)
+
+
+def coarse(law: Float64Array) -> Float64Array:
+    """A law in a number format with few bits, as one that was added up in too small a type."""
+    kept: Float64Array = np.floor(law * 16) / 16
+    return kept / np.sum(kept) if kept.any() else law
+
+
+def accept_by_another_token(proposal: Proposal, target: TargetLaw, noise: Noise) -> Acceptance:
+    """Compares the draft's probability of its token with the target's of its best one."""
+    path: list[int] = []
+    for node, law in enumerate(proposal.draft_probs or ()):
+        probs = target.probs(node - 1)
+        if not noise.coin(acceptance_ratio(float(probs.max()), float(law[proposal.tokens[node]]))):
+            break
+        path.append(node)
+    last = path[-1] if path else -1
+    return Acceptance.after(proposal, path, noise.draw(target.probs(last)))
+
+
+@dataclass
+class WithRule(ScriptedServer):
+    """Accepts by a broken rule, or for a lying drafter."""
+
+    rule: Rule | None = None
+    drafter: ScriptedDrafter | None = None
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        if params.temperature == 0 or params.seed is not None:
+            return super().generate(prompts, params)
+        engine = ScriptedEngine(self.script, V, CONTEXT)
+        drafter = self.drafter or ScriptedDrafter(flat_law)
+        decoder = Decoder(engine, VOCABULARY, drafter, k=4)
+        if self.rule is not None:
+            decoder = BrokenDecoder(engine, VOCABULARY, drafter, k=4, rule=self.rule)
+        found = [
+            (index, sequence)
+            for index, sequence, delivery in decoder.run(prompts, [params] * len(prompts))
+            if delivery.ending is not None
+        ]
+        return [generated(sequence) for _, sequence in sorted(found, key=lambda pair: pair[0])]
+
+
+@dataclass
+class PositionByPosition(ScriptedServer):
+    """Decodes each position with parameters of its own."""
+
+    def change(self, position: int, output: list[int], params: SamplingParams) -> SamplingParams:
+        raise NotImplementedError
+
+    def is_touched(self, params: SamplingParams) -> bool:
+        raise NotImplementedError
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        if not self.is_touched(params):
+            return super().generate(prompts, params)
+        return [one_by_one(self, prompt, params, self.change) for prompt in prompts]
+
+
+class TruncationOnlyAtTheBonus(PositionByPosition):
+    def is_touched(self, params: SamplingParams) -> bool:
+        return params.min_p > 0 or params.top_k > 0
+
+    def change(self, position: int, _output: list[int], params: SamplingParams) -> SamplingParams:
+        return replace(params, min_p=0.0, top_k=0) if is_inside(position) else params
+
+
+class BiasOnlyAtTheBonus(PositionByPosition):
+    def is_touched(self, params: SamplingParams) -> bool:
+        return bool(params.logit_bias)
+
+    def change(self, position: int, _output: list[int], params: SamplingParams) -> SamplingParams:
+        return replace(params, logit_bias={}) if is_inside(position) else params
+
+
+class PenaltiesOfLastTokens(PositionByPosition):
+    """The state of the penalties sees the last token of each pass only."""
+
+    def is_touched(self, params: SamplingParams) -> bool:
+        return bool(params.frequency_penalty or params.presence_penalty)
+
+    def change(self, _position: int, output: list[int], params: SamplingParams) -> SamplingParams:
+        seen = Counter(output[BLOCK - 1 :: BLOCK])
+        bias = {
+            token: -params.frequency_penalty * count - params.presence_penalty
+            for token, count in seen.items()
+        }
+        return replace(params, frequency_penalty=0.0, presence_penalty=0.0, logit_bias=bias)
+
+
+class PenaltiesIgnored(ScriptedServer):
+    def params(self, body: dict[str, Any]) -> SamplingParams:
+        return replace(super().params(body), frequency_penalty=0.0, presence_penalty=0.0)
+
+
+class GoesOnAfterTheEnd(ScriptedServer):
+    """An end of text inside an accepted block is passed over."""
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        found = super().generate(prompts, params)
+        if params.stop or params.max_tokens == 1:
+            return found
+        for each in found:
+            if each.finish_reason == "stop":
+                end = Entry(EOS_TEXT, -0.01, [(EOS_TEXT, -0.01)], "accepted")
+                each.entries += [end, replace(each.entries[0])]
+                each.text += each.entries[-1].text
+                each.counted += 1
+        return found
+
+
+class LengthBeforeStop(ScriptedServer):
+    """The limit is looked at first; where both fall into one pass the stop string leaks."""
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        whole = super().generate(prompts, replace(params, stop=()))
+        found = super().generate(prompts, params)
+        for index, each in enumerate(whole):
+            if (
+                params.stop
+                and each.text.find(params.stop[0]) + len(params.stop[0]) > len(each.text) - BLOCK
+            ):
+                found[index] = each
+        return found
+
+
+class StopMissedEarlyInABlock(ScriptedServer):
+    """Only stop strings that end with a pass are seen."""
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        found = super().generate(prompts, params)
+        if params.stop and found[0].finish_reason == "stop":
+            end = len(found[0].text) + len(params.stop[0])
+            if is_inside(end):
+                return super().generate(prompts, replace(params, stop=()))
+        return found
+
+
+class TailAfterTheStop(ScriptedServer):
+    """Text is cut at the stop string; tokens and logprobs keep what follows in the block."""
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        found = super().generate(prompts, params)
+        whole = super().generate(prompts, replace(params, stop=()))
+        for each, longer in zip(found, whole, strict=True):
+            if params.stop and each.finish_reason == "stop":
+                each.entries = longer.entries[: len(each.text) + len(params.stop[0]) + 2]
+        return found
+
+
+class ZeroLogprobs(ScriptedServer):
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        found = super().generate(prompts, params)
+        for each in found:
+            for entry in each.entries:
+                if entry.kind == "accepted":
+                    entry.logprob = 0.0
+        return found
+
+
+class LogprobsOfTheRowBefore(ScriptedServer):
+    """Accepted tokens carry numbers of the position before theirs."""
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        found = super().generate(prompts, params)
+        for each in found:
+            rows = [(entry.top, dict(entry.top)) for entry in each.entries]
+            for index, entry in enumerate(each.entries):
+                if entry.kind == "accepted" and index:
+                    entry.top, scores = rows[index - 1]
+                    entry.logprob = scores.get(entry.text, -9.0)
+        return found
+
+
+class CountsTheBudget(ScriptedServer):
+    """Delivers fewer tokens than were asked for, and reports that it delivered them."""
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        found = super().generate(prompts, params)
+        for each in found:
+            if each.finish_reason == "length" and each.counted > BLOCK:
+                each.entries.pop()
+                each.text = "".join(entry.text for entry in each.entries)
+        return found
+
+
+@dataclass
+class OtherLogitsInWidePasses(ScriptedServer):
+    """Kernels depend on the shape of the pass, by more than rounding."""
+
+    size: float = 3.0
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        right = self.script
+        if params.max_tokens != 1:
+            self.script = self.shaken
+        try:
+            return super().generate(prompts, params)
+        finally:
+            self.script = right
+
+    def shaken(self, prefix: tuple[int, ...]) -> Float32Array:
+        noise = np.random.default_rng([len(prefix), prefix[-1]]).standard_normal(V)
+        return script(prefix) + (self.size * noise).astype(np.float32)
+
+
+class SchemaIgnored(ScriptedServer):
+    def params(self, body: dict[str, Any]) -> SamplingParams:
+        return super().params({k: v for k, v in body.items() if k != "response_format"})
+
+
+class CrashesInsideASchema(ScriptedServer):
+    def params(self, body: dict[str, Any]) -> SamplingParams:
+        if "response_format" in body:
+            raise CrashError("the grammar was not rolled back")
+        return super().params(body)
+
+
+class CrashesAtTheEndOfTheContext(ScriptedServer):
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        if len(prompts[0]) + min(params.max_tokens or 0, 9) > CONTEXT:
+            raise CrashError("a draft reaches beyond the context")
+        return super().generate(prompts, params)
+
+
+@dataclass
+class CachedRunsDiffer(OtherLogitsInWidePasses):
+    seen: set[tuple[int, ...]] = field(default_factory=set)
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        keys = {tuple(prompt) for prompt in prompts}
+        is_cached = bool(keys & self.seen)
+        self.seen |= keys
+        run = super().generate if is_cached else super(OtherLogitsInWidePasses, self).generate
+        return run(prompts, params)
+
+
+class NoBatches(ScriptedServer):
+    def answer(self, body: dict[str, Any]) -> list[Generated]:
+        if isinstance(body.get("prompt"), list):
+            raise CrashError("batches above 1 are not supported with a draft")
+        return super().answer(body)
+
+
+class EvenAcceptanceInBatches(ScriptedServer):
+    """All rows of a batch keep as many tokens as the first one does: others get wrong ones."""
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        found = super().generate(prompts, params)
+        for each in found[1:]:
+            each.entries[5:8] = found[0].entries[5:8]
+            each.text = "".join(entry.text for entry in each.entries)
+        return found
+
+
+@dataclass
+class DisturbedByOthers(OtherLogitsInWidePasses):
+    """An answer depends on the requests that are in flight beside it."""
+
+    waiting: int = 0
+    counter: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(self, body: dict[str, Any]) -> list[Generated]:
+        with self.counter:
+            self.waiting += 1
+        try:
+            return super().answer(body)
+        finally:
+            with self.counter:
+                self.waiting -= 1
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        is_alone = self.waiting == 1
+        run = super(OtherLogitsInWidePasses, self).generate if is_alone else super().generate
+        return run(prompts, params)
+
+
+class StreamsAbort(ScriptedServer):
+    def ends_stream(self) -> bool:
+        return False
+
+
+class LastPieceLost(ScriptedServer):
+    def events(self, found: Generated) -> list[list[Entry]]:
+        return super().events(found)[:-1]
+
+
+class SeedsIgnored(ScriptedServer):
+    def params(self, body: dict[str, Any]) -> SamplingParams:
+        return replace(super().params(body), seed=None)
+
+
+def refusing(*names: str) -> ScriptedServer:
+    """A right server that refuses parameters of these names."""
+    from tests.audit.scripted_server import RefusedError
+
+    class Refusing(ScriptedServer):
+        def params(self, body: dict[str, Any]) -> SamplingParams:
+            for name in names:
+                if name in body:
+                    raise RefusedError(f"{name} is not supported")
+            return super().params(body)
+
+    return Refusing()

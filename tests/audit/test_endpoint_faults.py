@@ -1,0 +1,156 @@
+"""The audit of an endpoint finds each fault that shows there, and finds none at a right server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+
+from oneglance.audit.endpoint.audit import audit_endpoint
+from oneglance.audit.endpoint.server import APIS, Api
+from oneglance.audit.endpoint.session import Sizes
+from oneglance.audit.model.broken import BIASED_RULE
+from oneglance.audit.verdict import Verdict
+from tests.audit.broken_servers import (
+    BiasOnlyAtTheBonus,
+    CachedRunsDiffer,
+    CountsTheBudget,
+    CrashesAtTheEndOfTheContext,
+    CrashesInsideASchema,
+    DisturbedByOthers,
+    EvenAcceptanceInBatches,
+    GoesOnAfterTheEnd,
+    LastPieceLost,
+    LengthBeforeStop,
+    LogprobsOfTheRowBefore,
+    LyingDrafter,
+    NoBatches,
+    OtherLogitsInWidePasses,
+    PenaltiesIgnored,
+    PenaltiesOfLastTokens,
+    SchemaIgnored,
+    SeedsIgnored,
+    StopMissedEarlyInABlock,
+    StreamsAbort,
+    TailAfterTheStop,
+    TruncationOnlyAtTheBonus,
+    WithRule,
+    ZeroLogprobs,
+    accept_by_another_token,
+    coarse,
+    two_best,
+)
+from tests.audit.scripted_server import ScriptedServer, serving
+
+SIZES = Sizes(num_tokens=40, num_samples=100)
+RIGHT_SIZES = Sizes(num_tokens=24, num_samples=50, alpha=1e-4)
+"""Sampling is not seeded here, so that a right server would be accused once in 1 / alpha runs."""
+
+FAULTS: dict[str, tuple[ScriptedServer, str, str]] = {
+    "01 law of the draft misreported": (
+        WithRule(drafter=LyingDrafter(two_best)),
+        "sampling",
+        "sampled sequences: the reported law",
+    ),
+    "02 accepts by another token's ratio": (
+        WithRule(rule=accept_by_another_token),
+        "sampling",
+        "sampled sequences: the reported law",
+    ),
+    "02 no residual": (
+        WithRule(rule=BIASED_RULE),
+        "sampling",
+        "sampled sequences: the reported law",
+    ),
+    "03 draws in another precision": (
+        WithRule(drafter=LyingDrafter(coarse)),
+        "sampling",
+        "sampled sequences: the reported law",
+    ),
+    "04 truncation only at the bonus": (
+        TruncationOnlyAtTheBonus(),
+        "extremes",
+        "min_p: every position is truncated",
+    ),
+    "04 bias only at the bonus": (BiasOnlyAtTheBonus(), "logit-bias", "logit_bias"),
+    "05 penalties see last tokens": (PenaltiesOfLastTokens(), "penalties", "frequency_penalty"),
+    "06 penalties ignored": (PenaltiesIgnored(), "penalties", "frequency_penalty"),
+    "08 goes on after the end": (GoesOnAfterTheEnd(), "end-of-text", "end of text"),
+    "08 as a single step shows": (
+        GoesOnAfterTheEnd(),
+        "stepwise",
+        "greedy: one token at a time",
+    ),
+    "09 length before stop": (LengthBeforeStop(), "stop", "stop strings"),
+    "09 stop missed in a block": (StopMissedEarlyInABlock(), "stop", "stop strings"),
+    "10 tail after the stop": (TailAfterTheStop(), "stop", "stop strings"),
+    "11 logprobs are zero": (ZeroLogprobs(), "logprobs", "logprobs: consistent"),
+    "11 logprobs of another row": (
+        LogprobsOfTheRowBefore(),
+        "logprobs",
+        "logprobs: greedy takes the best",
+    ),
+    "12 usage is the budget": (CountsTheBudget(), "max-tokens", "max_tokens and usage"),
+    "13 other logits in wide passes": (
+        OtherLogitsInWidePasses(),
+        "stepwise",
+        "greedy: one token at a time",
+    ),
+    "14 schema ignored": (SchemaIgnored(), "schema", "JSON schema"),
+    "14 schema crashes": (CrashesInsideASchema(), "schema", "JSON schema"),
+    "16 crash at the end of the context": (
+        CrashesAtTheEndOfTheContext(),
+        "context-end",
+        "end of the context",
+    ),
+    "17 cached runs differ": (CachedRunsDiffer(), "repeat", "greedy: the same again"),
+    "18 no batches": (NoBatches(), "batch", "several prompts in one request"),
+    "18 even acceptance": (
+        EvenAcceptanceInBatches(),
+        "batch",
+        "several prompts in one request",
+    ),
+    "18 disturbed by others": (DisturbedByOthers(), "together", "greedy: alone and together"),
+    "20 streams abort": (StreamsAbort(), "streaming", "streaming"),
+    "20 last piece lost": (LastPieceLost(), "streaming", "streaming"),
+    "seeds ignored": (SeedsIgnored(), "seeds", "seeds"),
+}
+
+ONLY_IN = {"stepwise": "completions", "batch": "completions", "schema": "chat"}
+"""Checks that one of the APIs alone can have."""
+
+
+def audited(
+    server: ScriptedServer,
+    only: Sequence[str],
+    apis: tuple[Api, ...],
+    sizes: Sizes = SIZES,
+    against: str | None = None,
+) -> dict[str, Verdict]:
+    with serving(server) as url:
+        verdicts = audit_endpoint(url, against, apis=apis, only=only, sizes=sizes)
+    return {verdict.check: verdict for verdict in verdicts}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_broken_server_is_caught(name: str) -> None:
+    server, check, property_name = FAULTS[name]
+    # Both APIs take turns: what is beneath them is the same.
+    api = ONLY_IN.get(check, APIS[list(FAULTS).index(name) % 2])
+    found = audited(server, [check], (cast(Api, api),))
+    assert found[property_name].status == "fault", found[property_name]
+    assert found[property_name].detail
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+def test_a_right_server_passes(api: Api) -> None:
+    with serving(ScriptedServer()) as reference:
+        found = audited(ScriptedServer(), (), (api,), RIGHT_SIZES, reference)
+    assert {verdict.status for verdict in found.values()} == {"pass"}, found
+    expected = {
+        property_name
+        for _, check, property_name in FAULTS.values()
+        if ONLY_IN.get(check, api) == api
+    }
+    assert expected <= set(found), "a property was not looked at"

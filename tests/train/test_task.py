@@ -1,0 +1,139 @@
+"""Acceptance as the trainer measures it, against a count column by column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from oneglance.drafting import read_model
+from oneglance.errors import ParameterError
+from oneglance.train.batch import Batch, make_batch
+from oneglance.train.collection import frequent_tokens
+from oneglance.train.draft_task import DraftModule, DraftSettings
+from oneglance.train.eagle_task import EagleSettings
+from oneglance.train.medusa_task import MedusaSettings
+from oneglance.train.target_weights import layer_tensors
+from oneglance.train.task import Task, TaskSettings
+from tests.train.conftest import LAYERS, Answered
+
+SETTINGS = {
+    "eagle": EagleSettings(features=(0, 1, 2), ffn=48, vocab=40),
+    "parallel": EagleSettings(features=(2,), parallel=True, own_head=True, vocab=40),
+    "last-layer": EagleSettings(features=(0, 2), init="last-layer", vocab=40, loss="lk"),
+    "medusa": MedusaSettings(vocab=40),
+    "draft": DraftSettings(layers=2, vocab=40),
+}
+
+
+def make_task(answered: Answered, settings: TaskSettings) -> Task:
+    target = read_model(str(answered.model), None)
+    collection = answered.collection
+    counts = collection.token_counts(np.arange(len(collection)), target.tokenizer.vocab_size)
+    ids = frequent_tokens(counts, settings.vocab)
+    return settings.make_task(target, ids, collection.hidden_layers, seed=1)
+
+
+def a_batch(answered: Answered) -> Batch:
+    collection = answered.collection
+    return make_batch([collection.item(index) for index in range(8)], max_length=64)
+
+
+def count_by_hand(task: Task, batch: Batch) -> tuple[list[int], list[int]]:
+    """Columns and accepted ones by depth, each column followed on its own."""
+    columns, accepted = [0] * task.num_depths, [0] * task.num_depths
+    with torch.no_grad():
+        outputs = task.outputs(batch)
+    num_rows, width = batch.tokens.shape
+    for row in range(num_rows):
+        for column in range(width - task.first):
+            is_alive = True
+            for depth in range(task.num_depths):
+                place = column + task.first + depth
+                if place >= width or not batch.is_answer[row, place]:
+                    break
+                with torch.no_grad():
+                    logits = task.logits(depth, outputs[depth][row, column][None])[0]
+                drafted = int(task.teacher.target_ids[int(logits.argmax())])
+                is_alive = is_alive and drafted == int(batch.best[row, place])
+                columns[depth] += 1
+                accepted[depth] += is_alive
+                if batch.tokens[row, place] != batch.best[row, place]:
+                    break  # the answer left the greedy path
+    return columns, accepted
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_acceptance_is_what_a_count_finds(answered: Answered, name: str) -> None:
+    task, batch = make_task(answered, SETTINGS[name]), a_batch(answered)
+    with torch.no_grad():  # a drafter that is sometimes right
+        for parameter in task.module.parameters():
+            parameter.add_(0.02 * torch.randn_like(parameter))
+    found = task.acceptance(batch)
+    columns, accepted = count_by_hand(task, batch)
+    assert found.num_columns.tolist() == columns
+    assert found.num_accepted.tolist() == accepted
+    assert columns[0] > columns[-1] > 0
+    assert (found + found).rates == found.rates
+
+
+def test_the_teacher_is_the_target(answered: Answered) -> None:
+    """Probabilities from stored states and normalisers sum to the share of the draft tokens."""
+    task, batch = make_task(answered, MedusaSettings(vocab=300)), a_batch(answered)
+    chosen = batch.is_answer[:, 1:]
+    probs = task.teacher.probs(batch.hidden[:, :, -1][chosen], batch.normalizers[:, 1:][chosen])
+    # The engine has 8-bit weights and this model's logits reach 40, so that they differ by 0.1.
+    assert torch.allclose(probs.sum(dim=-1), torch.ones(len(probs)), atol=0.15)
+    best = task.teacher.target_ids[probs.argmax(dim=-1)]
+    assert (best == batch.best[:, 1:][chosen]).float().mean() > 0.95
+
+
+def test_a_medusa_head_begins_as_the_target_itself(answered: Answered) -> None:
+    task, batch = make_task(answered, MedusaSettings(vocab=300)), a_batch(answered)
+    rows = batch.hidden[0, :5, -1]
+    for depth in range(3):
+        assert torch.allclose(task.logits(depth, rows), rows @ task.teacher.head.T, atol=1e-4)
+
+
+def test_from_the_last_layer_a_head_computes_what_that_does(answered: Answered) -> None:
+    """The state that enters the last layer, put in place of all features, gives the target's."""
+    settings = EagleSettings(features=(0, 2), init="last-layer", vocab=300)
+    task = make_task(answered, settings)
+    target = read_model(str(answered.model), None)
+    whole = DraftSettings(layers=1, vocab=300).make_task(
+        target, task.teacher.target_ids.numpy(), LAYERS, seed=0
+    )
+    assert isinstance(whole.module, DraftModule)
+    layer = whole.module.layers[0]
+    layer.load_state_dict(layer_tensors(target.weights.layers[-1]))
+    batch = a_batch(answered)
+    states = batch.hidden[:, :, 2]
+    features = torch.stack([torch.zeros_like(states), states], dim=2).flatten(2)
+    with torch.no_grad():
+        (found,) = task.module(features, batch.tokens[:, 1:], 1)
+        expected, _ = layer.__call__(states, states, [])
+    assert torch.allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: EagleSettings(loss="mse"), "loss = 'mse' is not known; choose one of: ce, kl, lk"),
+        (lambda: EagleSettings(vocab=0), "vocab = 0"),
+        (lambda: EagleSettings(steps=0), "steps = 0"),
+        (lambda: EagleSettings(steps=1, parallel=True), "steps of at least 2"),
+        (lambda: EagleSettings(init="zero"), "init = 'zero'"),  # type: ignore[arg-type]
+        (lambda: EagleSettings(ffn=0), "ffn = 0"),
+        (lambda: EagleSettings(decay=0.0), "decay = 0"),
+        (lambda: EagleSettings(form="Q2_K"), "form = 'Q2_K'"),  # type: ignore[arg-type]
+        (lambda: EagleSettings(features=(1, 9)).layers_read(4), "no layer 9"),
+        (lambda: EagleSettings(features=(1, 1)).layers_read(4), "a layer twice"),
+        (lambda: EagleSettings().layers_read(2), "no layer -1"),
+        (lambda: MedusaSettings(heads=0), "heads = 0"),
+        (lambda: DraftSettings(layers=0), "layers = 0"),
+        (lambda: DraftSettings(layers=4).layers_read(4), "the target has 4"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(make, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ParameterError, match=message):
+        make()
