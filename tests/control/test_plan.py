@@ -18,7 +18,6 @@ from oneglance.control.plan import (
     bigger_draft,
     break_even_acceptance,
     expected_tokens,
-    implied_acceptance,
     last_paying_batch,
     speedup,
 )
@@ -42,8 +41,6 @@ def test_expected_tokens_are_those_of_every_outcome_weighted(acceptance: float, 
         probability = np.prod([acceptance if kept else 1 - acceptance for kept in outcome])
         total += float(probability) * (1 + [*outcome, False].index(False))
     assert expected_tokens(acceptance, k) == pytest.approx(total)
-    if 0 < acceptance < 1 and k > 0:
-        assert implied_acceptance(total, k) == pytest.approx(acceptance, abs=1e-6)
 
 
 def simulated_speed(draft: Draft, k: int, row_share: float, batch: int) -> float:

@@ -55,7 +55,7 @@ def test_acceptance_begins_with_a_guess_and_learns_depths() -> None:
         acceptance.update(3, 1)
     rates = acceptance.rates(3)
     assert rates[0] > 0.9 > 0.2 > rates[1]
-    assert acceptance.expected(2) == pytest.approx([0, rates[0], rates[0] * (1 + rates[1])])
+    assert acceptance.reaches(2) == pytest.approx([rates[0], rates[0] * rates[1]])
 
 
 def test_credit_is_earned_by_what_is_kept_and_spent_on_rows() -> None:

@@ -86,9 +86,3 @@ class Acceptance:
         """
         reaches: Float64Array = np.multiply.accumulate(self.rates(num_tokens))
         return reaches
-
-    def expected(self, num_tokens: int) -> Float64Array:
-        """[num_tokens + 1] tokens that are expected to be kept of a path of so many."""
-        expected = np.zeros(num_tokens + 1)
-        np.cumsum(self.reaches(num_tokens), out=expected[1:])
-        return expected

@@ -16,7 +16,7 @@ from oneglance.control.allocation import Fixed, Offer, allocate
 from oneglance.control.length import MAX_LENGTH, DraftLength, FixedLength, MeasuredLength
 from oneglance.types import Proposal
 
-_HORIZON = 32
+HORIZON = 32
 """Over how many passes at most the price of catching up is spread: what was caught up with need
 not be read again."""
 
@@ -61,7 +61,7 @@ def _lengths(
     offers = []
     for index, length in asking:
         room = max(rooms[index], 0)
-        passes = min(max(room / 2, 1.0), _HORIZON)
+        passes = min(max(room / 2, 1.0), HORIZON)
         offers.append(
             Offer(
                 length.reaches(min(room, MAX_LENGTH)),

@@ -8,13 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from oneglance.control.allocation import Fixed, Offer, allocate
-from oneglance.control.controller import beginning, is_certain
+from oneglance.control.controller import HORIZON, beginning, is_certain
 from oneglance.control.draft_cost import DraftPrice
 from oneglance.control.length import MAX_LENGTH, Control, MeasuredLength
 from oneglance.types import Float64Array, Proposal
 
-_HORIZON = 32
-"""As in `control/controller.py`: over how many calls at most the price of catching up is spread."""
 _WANTED_WEIGHT = 0.1
 
 
@@ -132,7 +130,7 @@ class PartLength:
 
     def _entry(self, room: int) -> float:
         """Seconds of catching up that a pass has to bear."""
-        passes = min(room / 2, _HORIZON) * self._wanted
+        passes = min(room / 2, HORIZON) * self._wanted
         price = self._control.draft_costs.price
         return price.unseen * self._length.num_unseen / max(passes, 1.0)
 

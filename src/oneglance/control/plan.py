@@ -32,21 +32,6 @@ def expected_tokens(acceptance: float, num_draft_tokens: int) -> float:
     return float((1.0 - acceptance ** (num_draft_tokens + 1)) / (1.0 - acceptance))
 
 
-def implied_acceptance(mean_accepted_length: float, num_draft_tokens: float) -> float:
-    """The acceptance a with which a pass would deliver so many tokens; by bisection.
-
-    Args:
-        mean_accepted_length: delivered tokens per pass, at least 1.
-        num_draft_tokens: K, or the mean of what was drafted.
-    """
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        tokens = (1.0 - middle ** (num_draft_tokens + 1)) / (1.0 - middle)
-        low, high = (middle, high) if tokens < mean_accepted_length else (low, middle)
-    return (low + high) / 2
-
-
 @dataclass(frozen=True)
 class Draft:
     """A drafter as the arithmetic sees it.
