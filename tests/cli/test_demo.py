@@ -5,6 +5,7 @@ import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -149,9 +150,11 @@ def test_json_has_every_run_and_its_provenance(tmp_path: Path) -> None:
 def test_no_run_finds_an_earlier_prompt_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     fed: list[int] = []
 
-    def recording(engine: Engine, sequence: int, tokens: Sequence[int], chunk: int) -> None:
+    def recording(
+        engine: Engine, sequence: int, tokens: Sequence[int], chunk: int, **others: Any
+    ) -> None:
         fed.append(len(tokens))
-        prefill(engine, sequence, tokens, chunk)
+        prefill(engine, sequence, tokens, chunk, **others)
 
     monkeypatch.setattr(loop, "prefill", recording)
     demo.demo(rounds=2)

@@ -157,7 +157,7 @@ def test_a_distilled_model_drafts(answered: Answered, tmp_path: Path) -> None:
     make_task(answered, DraftSettings(layers=3, vocab=40)).export(tmp_path, {})
     plain = answered.llm.generate("Say it again.", max_tokens=30)
     drafter = f"draft:{tmp_path / 'draft.gguf'}"
-    with og.load(str(answered.model), drafter) as llm:
+    with og.load(str(answered.model), drafter, k=3) as llm:
         completion = llm.generate("Say it again.", max_tokens=30)
     assert completion.token_ids == plain.token_ids
     assert completion.stats.accepted > 0
