@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import takewhile
 from typing import Literal
 
@@ -80,15 +81,17 @@ class Proposal:
         """Checks the shape; a drafter that breaks it has a bug, hence assertions."""
         assert self.tokens.shape == self.parents.shape, "tokens and parents differ in length"
         assert self.tokens.ndim == 1, "tokens must be one-dimensional"
-        indices = np.arange(len(self.tokens))
-        assert bool(np.all((self.parents >= ROOT) & (self.parents < indices))), "parent after child"
+        if not self.is_chain:
+            indices = np.arange(len(self.tokens))
+            is_before = (self.parents >= ROOT) & (self.parents < indices)
+            assert bool(np.all(is_before)), "parent after child"
         if self.draft_probs is not None:
             assert len(self.draft_probs) == len(self.tokens), "one law per draft token"
 
-    @classmethod
-    def empty(cls, drafter: str = "none") -> Proposal:
+    @staticmethod
+    def empty(drafter: str = "none", expected: float | None = None) -> Proposal:
         """A proposal of nothing: the pass yields one plain token."""
-        return cls.chain([], drafter=drafter)
+        return _empty(drafter, expected)
 
     @classmethod
     def chain(
@@ -110,12 +113,10 @@ class Proposal:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    @property
+    @cached_property
     def is_chain(self) -> bool:
         """True if no node has two children (an empty proposal is a chain)."""
-        return len(self.tokens) < 2 or bool(
-            np.array_equal(self.parents, np.arange(-1, len(self.tokens) - 1))
-        )
+        return self.parents.tolist() == list(range(-1, len(self.tokens) - 1))
 
     def children(self, node: int) -> list[int]:
         """Indices of the children of a node (or of `ROOT`), in order of drawing."""
@@ -129,7 +130,7 @@ class Proposal:
             node = int(self.parents[node])
         return path[::-1]
 
-    @property
+    @cached_property
     def max_depth(self) -> int:
         """Length of the longest path; 0 if nothing is proposed."""
         if self.is_chain:
@@ -156,6 +157,12 @@ class Proposal:
             if parent != ROOT:
                 depths[node] = depths[parent] + 1
         return depths
+
+
+@cache
+def _empty(drafter: str, expected: float | None) -> Proposal:
+    """The same object each time: most passes of many requests draft nothing."""
+    return Proposal.chain([], None, drafter, expected)
 
 
 @dataclass(frozen=True)

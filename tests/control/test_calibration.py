@@ -13,7 +13,7 @@ import pytest
 from oneglance.control.calibration import Calibration, CalibrationFile
 from oneglance.control.cost import PassCosts
 from oneglance.control.draft_cost import DraftPrice
-from oneglance.control.measure import ROWS, PassTimes, measure_passes
+from oneglance.control.measure import ROWS, PassTimes, measure_passes, plausible
 from oneglance.testing import ScriptedEngine, random_script
 
 MEASURED = Calibration(
@@ -129,3 +129,12 @@ def test_a_short_context_or_a_slow_machine_measures_less() -> None:
 def test_costs_never_fall_with_rows() -> None:
     times = PassTimes({(32, 1): [1.0], (32, 2): [0.8], (32, 4): [1.5, 9.0]})
     assert times.calibration(0.0).seconds == pytest.approx([1.0, 1.0, 1.5])
+
+
+def test_a_size_that_others_interrupted_is_no_dearer_than_smaller_passes() -> None:
+    rows = (1, 2, 4, 8, 16, 32)
+    quiet = np.array([1.0, 1.1, 1.2, 1.9, 3.1, 5.5])
+    assert plausible(rows, quiet).tolist() == quiet.tolist()
+    busy = np.array([1.0, 1.1, 1.2, 1.9, 14.8, 27.4])
+    assert plausible(rows, busy) == pytest.approx([1.0, 1.1, 1.2, 1.9, 3.8, 7.6])
+    assert plausible((1, 3), np.array([1.0, 9.0])) == pytest.approx([1.0, 3.0])

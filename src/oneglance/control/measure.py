@@ -12,7 +12,7 @@ import numpy as np
 from oneglance.control.calibration import Calibration
 from oneglance.engine.base import Batch, Engine, SequenceId, TreeRows
 from oneglance.engine.prefill import prefill
-from oneglance.types import IntArray
+from oneglance.types import Float64Array, IntArray
 
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _SHORT, _LONG = 32, 512
@@ -46,8 +46,25 @@ class PassTimes:
             ]
             share = max(median(slopes), 0.0)
         bare = [times[short, count] - one * share * count * short for count in rows]
-        seconds = np.maximum.accumulate(np.maximum(bare, 0.1 * one))
+        seconds = plausible(rows, np.maximum.accumulate(np.maximum(bare, 0.1 * one)))
         return Calibration(rows, tuple(seconds.tolist()), share)
+
+
+def plausible(rows: Sequence[int], seconds: Float64Array) -> Float64Array:
+    """Costs of passes, none above what its rows would cost in several smaller passes.
+
+    A pass that others interrupted each time, as on a busy machine, would otherwise be believed to
+    be dear, and never be tried again.
+
+    Args:
+        rows: [n] sizes in ascending order.
+        seconds: [n] what a pass of each took.
+    """
+    bounded = seconds.copy()
+    for index, count in enumerate(rows):
+        parts = -(-count // np.array(rows[: index + 1]))
+        bounded[index] = np.min(parts * bounded[: index + 1])
+    return bounded
 
 
 def measure_passes(

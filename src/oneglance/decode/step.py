@@ -42,13 +42,14 @@ def step(
     lengths = [s.draft_length for s in sequences]
     wishes = choose_lengths(lengths, [s.draft_room for s in sequences])
     requests = [s.draft_request(wish) for s, wish in zip(sequences, wishes, strict=True)]
+    asked = perf_counter()
     drafts = drafter.propose(requests)
+    note_draft(lengths, wishes, drafts, perf_counter() - asked)
     for request, draft in zip(requests, drafts, strict=True):
         _check_size(drafter, request, draft)
     # Of what is a function of the prefix, the part that is not worth its rows is left out.
     proposals = drafts if drafter.reaches_further else cut_drafts(lengths, drafts)
     times.append(perf_counter())
-    note_draft(lengths, wishes, drafts, times[1] - times[0])
 
     # 2. Verify: one pass evaluates the last decided token and every guess after it.
     rows = [s.rows(proposal) for s, proposal in zip(sequences, proposals, strict=True)]

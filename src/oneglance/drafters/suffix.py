@@ -194,6 +194,8 @@ class SuffixDrafter(RewindingDrafter[SuffixSession]):
 
 
 def _proposal(draft: _native.SuffixDraft, drafter: str) -> Proposal:
+    if not draft.tokens:
+        return Proposal.empty(drafter, 0.0)
     return Proposal(
         tokens=np.array(draft.tokens, dtype=np.int64),
         parents=np.array(draft.parents, dtype=np.int64),
