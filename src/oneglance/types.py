@@ -116,7 +116,8 @@ class Proposal:
     @cached_property
     def is_chain(self) -> bool:
         """True if no node has two children (an empty proposal is a chain)."""
-        return self.parents.tolist() == list(range(-1, len(self.tokens) - 1))
+        in_a_row = list(range(-1, len(self.tokens) - 1))
+        return bool(self.parents.tolist() == in_a_row)
 
     def children(self, node: int) -> list[int]:
         """Indices of the children of a node (or of `ROOT`), in order of drawing."""
