@@ -44,3 +44,20 @@ def test_the_price_of_beginning_with_a_sequence_is_paid_once() -> None:
 def test_nothing_is_offered() -> None:
     assert allocate([], Fixed(1, 1.0), KnownCosts()) == []
     assert allocate([Offer(np.zeros(0))] * 2, Fixed(2, 2.0), KnownCosts()) == [0, 0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_sequence_is_served_as_though_there_were_others(seed: int) -> None:
+    """Alone it takes a shorter way through the same arithmetic."""
+    choices = np.random.default_rng(seed)
+    offer = Offer(
+        np.multiply.accumulate(choices.uniform(0.5, 1.0, 12)),
+        context=100.0 * seed,
+        rows_per_token=1.0 + choices.random(),
+        entry=0.3 * choices.random(),
+    )
+    fixed, costs = Fixed(3, 3, 300.0), KnownCosts(0.02 + 0.1 * choices.random(), 1e-4)
+    price = DraftPrice(call=0.1 * choices.random(), token=0.05 * choices.random())
+    alone = allocate([offer], fixed, costs, price)
+    silent = Offer(np.empty(0))
+    assert allocate([offer, silent], fixed, costs, price) == [*alone, 0]

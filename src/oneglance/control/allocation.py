@@ -9,7 +9,7 @@ import numpy as np
 
 from oneglance.control.cost import PassCosts
 from oneglance.control.draft_cost import FREE, DraftPrice
-from oneglance.types import Float64Array
+from oneglance.types import Float64Array, IntArray
 
 MIN_GAIN = 0.01
 """Share by which a pass with drafts must be expected to be faster: what costs are uncertain by."""
@@ -66,9 +66,49 @@ def allocate(
     Returns:
         Tokens of each offer; all 0 where no draft makes the pass faster by `MIN_GAIN`.
     """
-    lengths = [len(offer.reaches) for offer in offers]
-    if sum(lengths) == 0:
+    if sum(len(offer.reaches) for offer in offers) == 0:
         return [0] * len(offers)
+    taken = _one_by_one(offers[0]) if len(offers) == 1 else _by_gain(offers)
+    tokens = fixed.tokens + np.cumsum(taken.reaches)
+    seconds = costs.seconds(fixed.num_rows + taken.rows, fixed.attended + taken.attended)
+    drafting = price.call + price.token * np.arange(1, len(tokens) + 1) + taken.entries
+    speeds = tokens / (seconds + drafting)
+    plain = fixed.tokens / costs.seconds_of(fixed.num_rows, fixed.attended)
+    best = int(np.argmax(speeds))
+    if speeds[best] < (1.0 + MIN_GAIN) * plain:
+        return [0] * len(offers)
+    numbers: list[int] = np.bincount(taken.owners[: best + 1], minlength=len(offers)).tolist()
+    return numbers
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Tokens of offers, in the order in which they are taken.
+
+    Attributes:
+        owners: [n] which offer each is of.
+        reaches: [n] probability that each is kept.
+        rows, attended, entries: [n] what they and those before them add to the pass.
+    """
+
+    owners: IntArray
+    reaches: Float64Array
+    rows: Float64Array
+    attended: Float64Array
+    entries: Float64Array
+
+
+def _one_by_one(offer: Offer) -> _Taken:
+    """The tokens of the only sequence, as most passes have it, without sorting."""
+    rows = offer.rows_per_token * np.arange(1, len(offer.reaches) + 1)
+    owners = np.zeros(len(rows), dtype=np.int64)
+    entries = np.full(len(rows), offer.entry)
+    return _Taken(owners, offer.reaches, rows, offer.context * rows, entries)
+
+
+def _by_gain(offers: Sequence[Offer]) -> _Taken:
+    """The tokens of several sequences by what they add for a row."""
+    lengths = [len(offer.reaches) for offer in offers]
     owners = np.repeat(np.arange(len(offers)), lengths)
     reaches = np.concatenate([offer.reaches for offer in offers])
     rows = np.array([offer.rows_per_token for offer in offers])[owners]
@@ -79,16 +119,10 @@ def allocate(
         if len(offer.reaches):
             entries[first] = offer.entry
     order = np.argsort(-reaches / rows, kind="stable")
-    rows, contexts = rows[order], contexts[order]
-    tokens = fixed.tokens + np.cumsum(reaches[order])
-    seconds = costs.seconds(
-        fixed.num_rows + np.cumsum(rows), fixed.attended + np.cumsum(rows * contexts)
+    return _Taken(
+        owners[order],
+        reaches[order],
+        np.cumsum(rows[order]),
+        np.cumsum(rows[order] * contexts[order]),
+        np.cumsum(entries[order]),
     )
-    drafting = price.call + price.token * np.arange(1, len(order) + 1) + np.cumsum(entries[order])
-    speeds = tokens / (seconds + drafting)
-    plain = fixed.tokens / costs.seconds_of(fixed.num_rows, fixed.attended)
-    best = int(np.argmax(speeds))
-    if speeds[best] < (1.0 + MIN_GAIN) * plain:
-        return [0] * len(offers)
-    numbers: list[int] = np.bincount(owners[order[: best + 1]], minlength=len(offers)).tolist()
-    return numbers

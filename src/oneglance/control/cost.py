@@ -7,7 +7,7 @@ So it is measured, pass by pass.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import numpy as np
@@ -123,9 +123,11 @@ class PassCosts:
 
     def seconds_of(self, num_rows: float, attended: float = 0.0) -> float:
         """`seconds` of one pass."""
-        return float(self.seconds(np.array([num_rows]), attended)[0])
+        level = 1.0 if self._level is None else self._level
+        index = bisect_right(self._sizes, num_rows) - 1
+        return level * (self._between(index, num_rows) + self.attention_share * attended)
 
-    def _between(self, index: int, num_rows: int) -> float:
+    def _between(self, index: int, num_rows: float) -> float:
         """The ratio of a size that lies between those at `index` and after it."""
         low, high = self._sizes[index], self._sizes[index + 1]
         share = (num_rows - low) / (high - low)

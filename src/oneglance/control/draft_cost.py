@@ -75,7 +75,7 @@ class DraftCosts:
         if self._fitted is None:
             return self._prior.times(self._unit())
         # Early calls change much, later ones little: few of those are worth another fit.
-        if self._num_new > len(self._calls) // 3:
+        if self._num_new > len(self._calls) // 2:
             self._fit()
         return self._fitted
 
