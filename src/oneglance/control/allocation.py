@@ -68,17 +68,36 @@ def allocate(
     """
     if sum(len(offer.reaches) for offer in offers) == 0:
         return [0] * len(offers)
-    taken = _one_by_one(offers[0]) if len(offers) == 1 else _by_gain(offers)
+    if len(offers) == 1:
+        return [_alone(offers[0], fixed, costs, price)]
+    taken = _by_gain(offers)
     tokens = fixed.tokens + np.cumsum(taken.reaches)
     seconds = costs.seconds(fixed.num_rows + taken.rows, fixed.attended + taken.attended)
     drafting = price.call + price.token * np.arange(1, len(tokens) + 1) + taken.entries
     speeds = tokens / (seconds + drafting)
-    plain = fixed.tokens / costs.seconds_of(fixed.num_rows, fixed.attended)
     best = int(np.argmax(speeds))
-    if speeds[best] < (1.0 + MIN_GAIN) * plain:
+    if speeds[best] <= _speed_to_beat(fixed, costs):
         return [0] * len(offers)
     numbers: list[int] = np.bincount(taken.owners[: best + 1], minlength=len(offers)).tolist()
     return numbers
+
+
+def _speed_to_beat(fixed: Fixed, costs: PassCosts) -> float:
+    return (1.0 + MIN_GAIN) * fixed.tokens / costs.seconds_of(fixed.num_rows, fixed.attended)
+
+
+def _alone(offer: Offer, fixed: Fixed, costs: PassCosts, price: DraftPrice) -> int:
+    """The same for one sequence, without arrays: they would cost as much as a draft is worth."""
+    best, best_speed = 0, _speed_to_beat(fixed, costs)
+    tokens = fixed.tokens
+    for number, reach in enumerate(offer.reaches.tolist(), start=1):
+        tokens += reach
+        rows = number * offer.rows_per_token
+        seconds = costs.seconds_of(fixed.num_rows + rows, fixed.attended + rows * offer.context)
+        speed = tokens / (seconds + price.of(number) + offer.entry)
+        if speed > best_speed:
+            best, best_speed = number, speed
+    return best
 
 
 @dataclass(frozen=True)
@@ -96,14 +115,6 @@ class _Taken:
     rows: Float64Array
     attended: Float64Array
     entries: Float64Array
-
-
-def _one_by_one(offer: Offer) -> _Taken:
-    """The tokens of the only sequence, as most passes have it, without sorting."""
-    rows = offer.rows_per_token * np.arange(1, len(offer.reaches) + 1)
-    owners = np.zeros(len(rows), dtype=np.int64)
-    entries = np.full(len(rows), offer.entry)
-    return _Taken(owners, offer.reaches, rows, offer.context * rows, entries)
 
 
 def _by_gain(offers: Sequence[Offer]) -> _Taken:

@@ -70,6 +70,11 @@ class DraftCosts:
         self._fitted: DraftPrice | None = None
 
     @property
+    def runs_model(self) -> bool:
+        """Whether a model was expected to run for each token."""
+        return self._prior != FREE
+
+    @property
     def price(self) -> DraftPrice:
         """The prices in seconds."""
         if self._fitted is None:

@@ -20,7 +20,7 @@ DraftLengthSpec = int | str
 MAX_LENGTH = 32
 """Most tokens that "auto" drafts in a row."""
 
-_FREE = 0.01
+_FREE = 0.02
 """A drafter whose longest draft costs less than this share of a pass is asked for it every time."""
 _MODEL_GUESS = 0.75
 """Acceptance expected of a model that drafts, before any of its drafts was verified."""
@@ -157,8 +157,13 @@ class MeasuredLength(DraftLength):
     @property
     def is_free(self) -> bool:
         """Whether it is best asked for the longest draft every time, of which the rest is cut."""
-        price = self.control.draft_costs.price
-        return self.is_certain and price.of(MAX_LENGTH) < _FREE * self.control.pass_costs.one_row
+        costs = self.control.draft_costs
+        # To look something up takes about as long for one token as for many, and while drafts are
+        # short, what any draft costs would be taken for the price of a token.
+        num_tokens = MAX_LENGTH if costs.runs_model else 1
+        return (
+            self.is_certain and costs.price.of(num_tokens) < _FREE * self.control.pass_costs.one_row
+        )
 
     @property
     def is_resting(self) -> bool:

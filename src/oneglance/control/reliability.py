@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
 from oneglance.types import Float64Array
 
 _DECAY = 0.995
-"""Weight of a draft relative to the one after it: about two hundred drafts are remembered."""
+"""Weight of a draft relative to the next one of its class: about two hundred are remembered."""
 _PRIOR_WEIGHT = 3.0
 """How many trials the expectation before any trial counts for, in each class."""
 _EDGES = (0.2, 0.4, 0.6, 0.8, 0.95)
@@ -31,9 +33,9 @@ class Reliability:
     def __init__(self, parent: Reliability | None = None) -> None:
         """Starts from what `parent` has learned, and lets it learn too; None: from what is said."""
         self._parent = parent
-        shape = (len(_EDGES) + 1, len(_DEPTHS))
-        self._trials = np.zeros(shape)
-        self._kept = np.zeros(shape)
+        # Lists, by level and column: they are read and written in each pass.
+        self._trials = [[0.0] * len(_DEPTHS) for _ in range(len(_EDGES) + 1)]
+        self._kept = [[0.0] * len(_DEPTHS) for _ in range(len(_EDGES) + 1)]
 
     def update(self, num_drafted: int, said: float, num_known: int, num_kept: int) -> None:
         """Learns from one draft.
@@ -48,12 +50,12 @@ class Reliability:
         if num_tried == 0:
             return
         level = bisect_right(_EDGES, rate_of(said, num_drafted))
-        self._trials *= _DECAY
-        self._kept *= _DECAY
+        for counts in (self._trials[level], self._kept[level]):
+            counts[:] = [_DECAY * count for count in counts]
         for depth in range(1, num_tried + 1):
             column = bisect_right(_DEPTHS, depth) - 1
-            self._trials[level, column] += 1.0
-            self._kept[level, column] += float(depth <= num_kept)
+            self._trials[level][column] += 1.0
+            self._kept[level][column] += float(depth <= num_kept)
         if self._parent is not None:
             self._parent.update(num_drafted, said, num_known, num_kept)
 
@@ -61,21 +63,20 @@ class Reliability:
         """[num_drafted] probability that the chain is kept down to each depth."""
         rate = rate_of(said, num_drafted)
         by_class = self._rates(bisect_right(_EDGES, rate), rate)
-        rates = np.full(num_drafted, by_class[-1])
-        for column in range(len(_DEPTHS) - 1):
-            rates[_DEPTHS[column] - 1 : _DEPTHS[column + 1] - 1] = by_class[column]
-        reaches: Float64Array = np.multiply.accumulate(rates)
-        return reaches
+        columns = (bisect_right(_DEPTHS, depth) - 1 for depth in range(1, num_drafted + 1))
+        return np.array(list(accumulate((by_class[column] for column in columns), mul)))
 
-    def _rates(self, level: int, said: float) -> Float64Array:
+    def _rates(self, level: int, said: float) -> list[float]:
         """[number of depth classes] for one class of what is said."""
-        prior: float | Float64Array = said
+        priors = [said] * len(_DEPTHS)
         if self._parent is not None:
-            prior = self._parent._rates(level, said)
-        rates: Float64Array = (self._kept[level] + _PRIOR_WEIGHT * prior) / (
-            self._trials[level] + _PRIOR_WEIGHT
-        )
-        return rates
+            priors = self._parent._rates(level, said)
+        return [
+            (kept + _PRIOR_WEIGHT * prior) / (trials + _PRIOR_WEIGHT)
+            for kept, trials, prior in zip(
+                self._kept[level], self._trials[level], priors, strict=True
+            )
+        ]
 
 
 def rate_of(expected: float, num_tokens: int) -> float:
