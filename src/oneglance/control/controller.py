@@ -16,7 +16,7 @@ from oneglance.control.allocation import Fixed, Offer, allocate
 from oneglance.control.length import MAX_LENGTH, DraftLength, FixedLength, MeasuredLength
 from oneglance.types import Proposal
 
-HORIZON = 32
+HORIZON = 64
 """Over how many passes at most the price of catching up is spread: what was caught up with need
 not be read again."""
 

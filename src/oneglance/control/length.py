@@ -22,7 +22,7 @@ MAX_LENGTH = 32
 
 _FREE = 0.02
 """A drafter whose longest draft costs less than this share of a pass is asked for it every time."""
-_MODEL_GUESS = 0.75
+_MODEL_GUESS = 0.85
 """Acceptance expected of a model that drafts, before any of its drafts was verified."""
 _MODEL_CALL = 0.02
 _UNSEEN_SHARE = 0.3
