@@ -102,7 +102,7 @@ class Report:
         least = break_even_acceptance(draft, self.verify)
         assert least is not None, "it pays with the acceptance that it has"
         lines.append(
-            f"Use {draft.name} with about {length} tokens: {gain:.2f} "
+            f"Use {draft.name} with K = {length}: {gain:.2f} "
             f"times plain decoding; it pays from an acceptance of {least:.2f} on."
         )
         return lines
