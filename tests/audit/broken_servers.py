@@ -7,6 +7,7 @@ one, so that only the fault can be what an audit finds.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -37,14 +38,16 @@ def is_inside(position: int) -> bool:
 
 
 @dataclass
-class PositionByPosition(ScriptedServer):
+class PositionByPosition(ScriptedServer, ABC):
     """Decodes each position with parameters of its own."""
 
+    @abstractmethod
     def change(self, position: int, output: list[int], params: SamplingParams) -> SamplingParams:
-        raise NotImplementedError
+        """What a position is decoded with."""
 
+    @abstractmethod
     def is_touched(self, params: SamplingParams) -> bool:
-        raise NotImplementedError
+        """Whether a request has what this server gets wrong."""
 
     def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
         if not self.is_touched(params):

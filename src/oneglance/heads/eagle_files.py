@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from oneglance.checkpoints.base import Tensor
 from oneglance.checkpoints.safetensors_file import ALL_DTYPES, read_safetensors
-from oneglance.checkpoints.safetensors_writer import write_safetensors
 from oneglance.config import ModelConfig
 from oneglance.errors import CheckpointError, UnsupportedError
 from oneglance.heads.eagle_config import EagleConfig
@@ -24,13 +23,13 @@ from oneglance.heads.eagle_names import OPTIONAL, canonical, tensor_shapes
 from oneglance.heads.eagle_settings import config_values, parse_config
 from oneglance.heads.folder import (
     CONFIG_FILE,
+    D2T,
     OWN,
-    PROVENANCE_FILE,
     HeadForm,
     read_json,
     stored_matrix,
     unpacked,
-    write_json,
+    write_head,
 )
 from oneglance.heads.torch_file import read_torch_file
 from oneglance.types import Float32Array, IntArray
@@ -79,7 +78,7 @@ def read_eagle(folder: Path, target: ModelConfig) -> EagleHead:
     config = parse_config(path, values, shapes, target)
     if config.num_slots > 1 and (config.mask_token_id or 0) >= config.vocab_size:
         raise _for_another(folder, f"its mask token is {config.mask_token_id}", target)
-    offsets = whole.pop("d2t", None)
+    offsets = whole.pop(D2T, None)
     tensors = {name: replace(each, name=name) for name, each in whole.items()}
     _check_tensors(folder, config, tensors, target)
     target_ids = None if offsets is None else _target_ids(folder, offsets, target.vocab_size)
@@ -122,11 +121,8 @@ def write_eagle(
                 types[name] = form
         else:
             assert name in OPTIONAL, f"{name} is missing"
-    if target_ids is not None:
-        stored["d2t"] = (target_ids - np.arange(len(target_ids))).astype(np.int64)
-    write_safetensors(folder / WEIGHTS_FILE, stored)
-    write_json(folder / PROVENANCE_FILE, provenance)
-    write_json(folder / CONFIG_FILE, config_values(config, target_name, types))
+    values = config_values(config, target_name, types)
+    write_head(folder / WEIGHTS_FILE, stored, target_ids, provenance, values)
 
 
 def _read_tensors(folder: Path) -> dict[str, Tensor]:

@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from oneglance.checkpoints.base import Tensor
 from oneglance.checkpoints.ggml_types import TENSOR_TYPES
 from oneglance.checkpoints.requantize import GROUP, requantize
+from oneglance.checkpoints.safetensors_writer import write_safetensors
 from oneglance.errors import CheckpointError
-from oneglance.types import Float32Array
+from oneglance.types import Float32Array, IntArray
 
 CONFIG_FILE = "config.json"
 PROVENANCE_FILE = "provenance.json"
+D2T = "d2t"
+"""Tensor with what to add to a token of the draft vocabulary for the target's."""
 OWN = "oneglance"
 """Entry of config.json with what only this package knows."""
 
@@ -83,6 +86,31 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise CheckpointError(f"{path} holds no JSON object; download the head again.")
     return value
+
+
+def write_head(
+    weights: Path,
+    tensors: Mapping[str, NDArray[Any]],
+    target_ids: IntArray | None,
+    provenance: Mapping[str, object],
+    config: Mapping[str, object],
+) -> None:
+    """Writes the files of a head; each appears whole or not at all, the configuration last.
+
+    Args:
+        weights: of the tensors; the others lie beside it.
+        tensors: as they are stored, without d2t.
+        target_ids: [V_d] the target's id of each token of the draft vocabulary; None: the two
+            vocabularies are one.
+        provenance: for provenance.json.
+        config: for config.json.
+    """
+    stored = dict(tensors)
+    if target_ids is not None:
+        stored[D2T] = (target_ids - np.arange(len(target_ids))).astype(np.int64)
+    write_safetensors(weights, stored)
+    write_json(weights.with_name(PROVENANCE_FILE), provenance)
+    write_json(weights.with_name(CONFIG_FILE), config)
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:

@@ -22,9 +22,9 @@ import numpy as np
 
 from oneglance.checkpoints.base import Tensor
 from oneglance.errors import CheckpointError
+from oneglance.heads.folder import D2T
 from oneglance.types import IntArray
 
-D2T = "d2t"
 PREFIX = "medusa_head."
 """In front of the names where heads lie in one file with their target (Medusa-2)."""
 

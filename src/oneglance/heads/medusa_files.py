@@ -15,20 +15,18 @@ from numpy.typing import NDArray
 
 from oneglance.checkpoints.base import Tensor
 from oneglance.checkpoints.safetensors_file import ALL_DTYPES, read_safetensors
-from oneglance.checkpoints.safetensors_writer import write_safetensors
 from oneglance.config import ModelConfig
 from oneglance.errors import CheckpointError
 from oneglance.heads.folder import (
     CONFIG_FILE,
     OWN,
-    PROVENANCE_FILE,
     HeadForm,
     read_json,
     stored_matrix,
     unpacked,
-    write_json,
+    write_head,
 )
-from oneglance.heads.medusa import D2T, MedusaConfig, MedusaWeights, medusa_weights
+from oneglance.heads.medusa import MedusaConfig, MedusaWeights, medusa_weights
 from oneglance.heads.torch_file import read_torch_file
 from oneglance.types import Float32Array, IntArray
 
@@ -88,11 +86,8 @@ def write_medusa(
         name: stored_matrix(name, array, form) for name, array in arrays.items()
     }
     types = {name: form for name, array in stored.items() if array.dtype == np.uint8}
-    if target_ids is not None:
-        stored[D2T] = (target_ids - np.arange(len(target_ids))).astype(np.int64)
-    write_safetensors(folder / WEIGHTS_FILE, stored)
-    write_json(folder / PROVENANCE_FILE, provenance)
-    write_json(folder / CONFIG_FILE, _config_values(config, target_name, types))
+    values = _config_values(config, target_name, types)
+    write_head(folder / WEIGHTS_FILE, stored, target_ids, provenance, values)
 
 
 def _config_values(
