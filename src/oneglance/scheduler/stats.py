@@ -47,8 +47,8 @@ class SchedulerStats:
         drafted_by_depth: draft tokens that were verified, by their depth, from 1.
         accepted_by_depth: of those, how many were delivered.
         accepted_lengths: passes of requests, by how many draft tokens were delivered.
-        asked_lengths: passes of requests, by the K that was asked for.
-        mean_k: K of the last pass with decoding requests, averaged over them.
+        drafted_lengths: passes of requests, by the depth of the draft that was verified.
+        mean_k: depth of the drafts of the last pass with decoding requests, averaged over them.
     """
 
     num_waiting: int = 0
@@ -71,5 +71,5 @@ class SchedulerStats:
     drafted_by_depth: Counter[int] = field(default_factory=Counter)
     accepted_by_depth: Counter[int] = field(default_factory=Counter)
     accepted_lengths: Counter[int] = field(default_factory=Counter)
-    asked_lengths: Counter[int] = field(default_factory=Counter)
+    drafted_lengths: Counter[int] = field(default_factory=Counter)
     mean_k: float = 0.0
