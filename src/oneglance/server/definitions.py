@@ -58,12 +58,12 @@ _TABLE = (
     Definition(
         "oneglance_draft_length",
         "histogram",
-        "K, the draft tokens in a row that were asked for, by pass and answer.",
+        "K in force: depth of the draft that one pass verified for one answer.",
     ),
     Definition(
         "oneglance_draft_length_in_force",
         "gauge",
-        "K in the last pass, averaged over the answers that were being decoded.",
+        "Depth of the drafts of the last pass, averaged over the answers that were being decoded.",
     ),
     Definition(
         "oneglance_regime",
@@ -130,9 +130,7 @@ _TABLE = (
         "Responses by path and status; paths that do not exist are counted together.",
         ("path", "status"),
     ),
-    Definition(
-        "oneglance_draining", "gauge", "1 while the server takes no new requests, else 0."
-    ),
+    Definition("oneglance_draining", "gauge", "1 while the server takes no new requests, else 0."),
 )
 
 DEFINITIONS = {each.name: each for each in _TABLE}

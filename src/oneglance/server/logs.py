@@ -47,6 +47,4 @@ def log(event: str, level: int = logging.INFO, **facts: Any) -> None:
 
 def log_fault(event: str, error: BaseException, **facts: Any) -> None:
     """Writes a fault of ours with its traceback."""
-    LOGGER.error(
-        event, exc_info=(type(error), error, error.__traceback__), extra={"facts": facts}
-    )
+    LOGGER.error(event, exc_info=(type(error), error, error.__traceback__), extra={"facts": facts})

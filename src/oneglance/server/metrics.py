@@ -83,7 +83,7 @@ class _SchedulerFigures(Collector):
         yield _counter("oneglance_drafted_tokens", _by_number(stats.drafted_by_depth))
         yield _counter("oneglance_accepted_tokens", _by_number(stats.accepted_by_depth))
         yield _lengths("oneglance_accepted_length", stats.accepted_lengths)
-        yield _lengths("oneglance_draft_length", stats.asked_lengths)
+        yield _lengths("oneglance_draft_length", stats.drafted_lengths)
         yield _gauge("oneglance_draft_length_in_force", stats.mean_k)
         yield _gauge("oneglance_regime", _regime(self._costs, stats.last_pass))
         yield _gauge("oneglance_waiting_requests", stats.num_waiting)

@@ -72,10 +72,9 @@ def _path(error: ErrorDetails, data: Any) -> list[str | int]:
     """Where in the data the fault lies: the location without the names of union members."""
     path: list[str | int] = []
     for step in error["loc"]:
-        if isinstance(data, dict) and isinstance(step, str) and step in data:
-            data = data[step]
-            path.append(step)
-        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+        is_key = isinstance(data, dict) and step in data
+        is_index = isinstance(data, list) and isinstance(step, int) and step < len(data)
+        if is_key or is_index:
             data = data[step]
             path.append(step)
     if error["type"] == "missing":

@@ -13,6 +13,7 @@ from oneglance.config import EngineKind, WeightsForm
 from oneglance.drafters.spec import split_spec
 from oneglance.environment import SERVE_PREFIX
 from oneglance.errors import ParameterError
+from oneglance.scheduler.config import SchedulerConfig
 
 FREE_DRAFTERS = ("none", "ngram", "suffix", "lookahead", "predicted")
 """Drafters that cost no memory to speak of and read no file."""
@@ -96,6 +97,14 @@ class ServerSettings(BaseModel):
         """Whether only this machine can reach the server."""
         return self.host in ("127.0.0.1", "::1", "localhost")
 
+    def scheduler_config(self) -> SchedulerConfig:
+        """How much may run and wait at the same time."""
+        return SchedulerConfig(
+            max_running=self.max_running,
+            max_waiting=self.max_waiting,
+            cached_tokens=self.cached_tokens,
+        )
+
     def allows_drafter(self, spec: str) -> bool:
         """Whether a request may name this drafter.
 
@@ -145,7 +154,8 @@ def _read_file(file: Path | None) -> dict[str, Any]:
     except (OSError, ValueError) as error:  # not there; neither UTF-8 nor TOML
         reason = " ".join(str(error).split())
         raise ParameterError(
-            f"The settings {str(file)!r} cannot be read ({reason}); write TOML, such as port = 8000."
+            f"The settings {str(file)!r} cannot be read ({reason}); write TOML, such as "
+            "port = 8000."
         ) from None
 
 

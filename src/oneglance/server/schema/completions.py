@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, cast
 
 from pydantic import Field
 
@@ -36,6 +36,7 @@ class CompletionRequest(SharedFields):
         """The prompts, each a text or token ids."""
         if isinstance(self.prompt, str):
             return [self.prompt]
-        if isinstance(self.prompt[0], int):
-            return [[each for each in self.prompt if isinstance(each, int)]]
-        return [each for each in self.prompt if not isinstance(each, int)]
+        first = self.prompt[0]
+        if isinstance(first, int):
+            return [cast("list[int]", self.prompt)]
+        return list(cast("list[str] | list[list[int]]", self.prompt))

@@ -74,6 +74,4 @@ class SchemaFormat(Body):
     json_schema: NamedSchema
 
 
-ResponseFormat = Annotated[
-    PlainFormat | ObjectFormat | SchemaFormat, Field(discriminator="type")
-]
+ResponseFormat = Annotated[PlainFormat | ObjectFormat | SchemaFormat, Field(discriminator="type")]

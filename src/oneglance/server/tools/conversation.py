@@ -142,9 +142,7 @@ def _arguments(index: int, number: int, call: ToolCall) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         name = f"messages[{index}].tool_calls[{number}].function.arguments"
-        raise invalid(
-            f"'{name}' is no JSON object; send the arguments as the call had them.", name
-        )
+        raise invalid(f"'{name}' is no JSON object; send the arguments as the call had them.", name)
     return found
 
 
