@@ -28,7 +28,6 @@ from oneglance.engine.factory import make_engine
 from oneglance.engine.prefix import PrefixStore
 from oneglance.errors import ParameterError, UnsupportedError
 from oneglance.scheduler.config import SchedulerConfig
-from oneglance.scheduler.request import Drafting
 from oneglance.scheduler.scheduler import Scheduler
 from oneglance.types import ProgressCallback
 
@@ -218,14 +217,15 @@ class LLM:
 
         Args:
             config: how much may run and wait at the same time.
+
+        Raises:
+            OneglanceError: the drafter cannot be made.
         """
-
-        def make_decoder(drafting: Drafting, has_prediction: bool) -> Decoder:
-            return self._decoder(
-                drafting.drafter, drafting.k, drafting.tree_nodes, has_prediction=has_prediction
-            )
-
-        return Scheduler(make_decoder, config)
+        self._prefixes.clear()
+        return Scheduler(
+            lambda drafter, has_prediction: self._decoder(drafter, None, None, has_prediction),
+            config,
+        )
 
     def encode(self, prompt: Prompt, raw: bool = False) -> list[int]:
         """Token ids of a prompt as the model gets them.
