@@ -11,6 +11,7 @@ from typing import Any
 from oneglance.checkpoints.base import Checkpoint, Tokenizer
 from oneglance.completion import Completion, Piece
 from oneglance.config import EngineConfig, SamplingParams
+from oneglance.constraints import CONSTRAINT_NAMES, named_constraint
 from oneglance.control.calibration import Calibration
 from oneglance.control.cost import PassCosts
 from oneglance.control.length import (
@@ -27,6 +28,7 @@ from oneglance.engine.base import Engine
 from oneglance.engine.factory import make_engine
 from oneglance.engine.prefix import PrefixStore
 from oneglance.errors import ParameterError, UnsupportedError
+from oneglance.sampling.constraint import Grammars, TokenTable
 from oneglance.types import ProgressCallback
 
 DEFAULT_MODEL = "smollm2-135m"
@@ -66,6 +68,7 @@ class LLM:
         self._tree_nodes = tree_nodes
         self._engine_config = engine_config
         self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
+        self._grammars = Grammars(_token_table(checkpoint.tokenizer))
         self._drafters = DrafterSet(checkpoint, engine, engine_config, progress)
         self._drafters.get(drafter)
 
@@ -107,7 +110,9 @@ class LLM:
             prediction: what the answer will probably be; the nearer, the sooner it comes. The
                 drafter is `predicted` then, with the chosen one for what the prediction lacks.
             tenant: whose request it is; see `DraftHints`.
-            sampling: fields of `SamplingParams` by name, on top of `params`.
+            sampling: fields of `SamplingParams` by name, on top of `params`; and what the answer
+                must look like, by one of `json_schema` (text, or read), `grammar` (Lark's
+                notation), `regex` and `choices` (a list of texts), see docs/structured-output.md.
 
         Raises:
             OneglanceError: the request can't be served; raised before any work starts.
@@ -173,7 +178,7 @@ class LLM:
             tree_nodes: as in `generate`.
             prediction: one for all, or one for each prompt.
             tenant: as in `generate`.
-            sampling: fields of `SamplingParams` by name, on top of `params`.
+            sampling: as in `generate`.
         """
         if isinstance(prompts, str):
             raise ParameterError("batch takes a list of prompts; for a single one use generate.")
@@ -310,6 +315,7 @@ class LLM:
             tree_nodes=self._tree_nodes if tree_nodes is None else tree_nodes,
             engine_config=self._engine_config,
             prefixes=self._prefixes,
+            grammars=self._grammars,
         )
 
 
@@ -345,10 +351,29 @@ def load(
 
 def _sampling_params(params: SamplingParams | None, sampling: dict[str, Any]) -> SamplingParams:
     base = SamplingParams() if params is None else params
-    unknown = sorted(set(sampling) - set(SamplingParams.__dataclass_fields__))
+    known = (*SamplingParams.__dataclass_fields__, *CONSTRAINT_NAMES)
+    unknown = sorted(set(sampling) - set(known))
     if unknown:
         raise ParameterError(
-            f"Unknown parameter {unknown[0]!r}; "
-            f"known ones: {', '.join(SamplingParams.__dataclass_fields__)}."
+            f"Unknown parameter {unknown[0]!r}; known ones: {', '.join(known)}."
         )
-    return replace(base, **sampling) if sampling else base
+    fields = {name: value for name, value in sampling.items() if name not in CONSTRAINT_NAMES}
+    constraint = named_constraint({name: sampling.get(name) for name in CONSTRAINT_NAMES})
+    if constraint is not None:
+        if fields.get("constraint", base.constraint) is not None:
+            raise ParameterError(
+                f"{constraint.name} and constraint both constrain the answer; give one of them."
+            )
+        fields["constraint"] = constraint
+    return replace(base, **fields) if fields else base
+
+
+def _token_table(tokenizer: Tokenizer) -> TokenTable:
+    """What a grammar must know of a model's tokens."""
+    return TokenTable(
+        size=tokenizer.vocab_size,
+        eos_ids=tokenizer.eos_ids,
+        token_bytes=tokenizer.token_bytes,
+        control={token: tokenizer.token_label(token) for token in tokenizer.special_ids},
+        encode=tokenizer.encode,
+    )

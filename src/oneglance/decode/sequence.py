@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from oneglance.config import LogitsProcessor, SamplingParams
+from oneglance.constraints import TokenMask
 from oneglance.control.length import DraftLength
+from oneglance.decode.guidance import GRAMMAR, Guide, GuidedDraft
 from oneglance.decode.stop import Ending, StopTracker
-from oneglance.drafters.base import DraftRequest
+from oneglance.drafters.base import Drafter, DraftRequest
 from oneglance.engine.base import SequenceId, TreeRows
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise, Noise
@@ -93,6 +95,7 @@ class DecodingSequence:
         processors = tuple(self._until_the_end(each) for each in params.logits_processors)
         self.params = replace(params, logits_processors=processors)
         self._num_released = 0
+        self._guided = GuidedDraft.as_drafted(Proposal.empty())
 
     @property
     def draft_room(self) -> int:
@@ -112,6 +115,20 @@ class DecodingSequence:
         room = self.draft_room
         num_draft_tokens = min(num_draft_tokens, room)
         return DraftRequest(self.session, num_draft_tokens, self._num_tree_nodes, room)
+
+    def guide(self, draft: Proposal, drafter: Drafter[Any]) -> GuidedDraft:
+        """What to verify of a draft: what the constraint allows, and what it leaves no choice about.
+
+        Plain decoding stays plain, and a drafter that learns from all its rows keeps them.
+        """
+        mask = self.params.constraint
+        if mask is None or drafter.is_plain:
+            self._guided = GuidedDraft.as_drafted(draft)
+        else:
+            assert isinstance(mask, TokenMask), "the constraint has no vocabulary yet"
+            guide = Guide(mask, self.eos_ids, self._vocab_size, not drafter.reaches_further)
+            self._guided = guide.apply(draft, self.history.output, self.draft_room)
+        return self._guided
 
     def rows(self, proposal: Proposal) -> TreeRows:
         """The tree to evaluate: the last decided token, and the proposal hanging off it."""
@@ -155,12 +172,14 @@ class DecodingSequence:
         for node in acceptance.path:
             before = int(proposal.parents[node])
             token = int(proposal.tokens[node])
-            self._take(token, "accepted", proposal.drafter, law, before, pass_index, decided)
+            drafter = proposal.drafter if node < self._guided.num_drafted else GRAMMAR
+            self._take(token, "accepted", drafter, law, before, pass_index, decided)
         self._take(acceptance.next_token, acceptance.kind, None, law, last, pass_index, decided)
         self.stats.passes += 1
         self.stats.drafted += len(proposal)
         num_delivered = max(0, len(self.tokens) - num_before)  # a stop string can reach back
-        return decided, self._release(_trace(proposal, acceptance, num_delivered))
+        trace = _trace(proposal, acceptance, num_delivered, self._guided.num_drafted)
+        return decided, self._release(trace)
 
     def _take(
         self,
@@ -198,7 +217,9 @@ class DecodingSequence:
         return Delivery(text, released, trace, self.ending)
 
 
-def _trace(proposal: Proposal, acceptance: Acceptance, num_delivered: int) -> PassTrace:
+def _trace(
+    proposal: Proposal, acceptance: Acceptance, num_delivered: int, num_drafted: int
+) -> PassTrace:
     num_path = min(num_delivered, len(acceptance.path))
     return PassTrace(
         drafter=proposal.drafter,
@@ -207,4 +228,5 @@ def _trace(proposal: Proposal, acceptance: Acceptance, num_delivered: int) -> Pa
         accepted=acceptance.path[:num_path],
         next_token=acceptance.next_token if num_delivered > len(acceptance.path) else None,
         kind=acceptance.kind,
+        num_certain=len(proposal) - num_drafted,
     )

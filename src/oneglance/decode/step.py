@@ -48,7 +48,10 @@ def step(
     for request, draft in zip(requests, drafts, strict=True):
         _check_size(drafter, request, draft)
     # Of what is a function of the prefix, the part that is not worth its rows is left out.
-    proposals = drafts if drafter.reaches_further else cut_drafts(lengths, drafts)
+    kept = drafts if drafter.reaches_further else cut_drafts(lengths, drafts)
+    # What a constraint forbids is left out, what it leaves no choice about is added.
+    guided = [s.guide(draft, drafter) for s, draft in zip(sequences, kept, strict=True)]
+    proposals = [each.proposal for each in guided]
     times.append(perf_counter())
 
     # 2. Verify: one pass evaluates the last decided token and every guess after it.
@@ -57,9 +60,9 @@ def step(
     times.append(perf_counter())
 
     deliveries = []
-    for i, (s, draft, proposal) in enumerate(zip(sequences, drafts, proposals, strict=True)):
+    for i, (s, draft, guide) in enumerate(zip(sequences, drafts, guided, strict=True)):
         # 3. Accept: keep the guesses that the target's law allows, add one token of its own.
-        logits = output.logits[i]
+        logits, proposal = output.logits[i], guide.proposal
         law = s.law(logits, proposal)
         acceptance = accept(proposal, law, s.noise)
 
@@ -67,8 +70,9 @@ def step(
         start, path = target.length(s.handle), [0, *(node + 1 for node in acceptance.path)]
         target.commit(s.handle, path)
         decided, delivery = s.deliver(proposal, acceptance, law)
-        s.draft_length.note(draft, len(proposal), decided, len(sequences))
-        drafter.see(s.session, proposal, logits)
+        s.draft_length.note(draft, guide.num_drafted, decided, len(sequences))
+        if guide.is_whole:
+            drafter.see(s.session, kept[i], logits[: len(kept[i]) + 1])
         if drafter.hidden_layers:
             hidden = {layer: states[i][path] for layer, states in output.hidden.items()}
             drafter.see_hidden(s.session, start, hidden)
