@@ -164,9 +164,9 @@ class SamplingParams:
         _require("choice", self.choice, 0 <= self.choice < 2**32, "between 0 and 2^32 - 1")
         _require("top_logprobs", self.top_logprobs, self.top_logprobs >= 0, "at least 0")
         if self.constraint is not None:
-            allowed = "{} with a constraint, which says where the answer may end".format
-            _require("min_tokens", self.min_tokens, self.min_tokens == 0, allowed("0"))
-            _require("ignore_eos", self.ignore_eos, not self.ignore_eos, allowed("False"))
+            by_itself = "with a constraint, which says where the answer may end"
+            _require("min_tokens", self.min_tokens, not self.min_tokens, f"0 {by_itself}")
+            _require("ignore_eos", self.ignore_eos, not self.ignore_eos, f"False {by_itself}")
 
     @property
     def is_greedy(self) -> bool:
@@ -283,9 +283,7 @@ def _check_types(params: SamplingParams) -> None:
     for token, bias in params.logit_bias.items():
         is_pair = _is_whole(token) and _is_real(bias)
         _require(f"logit_bias[{token!r}]", bias, is_pair, "a token id with a number")
-    is_constraint = params.constraint is None or isinstance(
-        params.constraint, Constraint | TokenMask
-    )
+    is_constraint = isinstance(params.constraint, Constraint | TokenMask | None)
     _require("constraint", params.constraint, is_constraint, "a Constraint or a TokenMask")
 
 

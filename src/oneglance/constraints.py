@@ -61,7 +61,7 @@ class Constraint:
             schema: as JSON text, or read.
 
         Raises:
-            ParameterError: it is not JSON, or no schema.
+            ParameterError: it is not JSON, no schema, or allows nothing.
         """
         name = "json_schema"
         if isinstance(schema, str):
@@ -73,8 +73,10 @@ class Constraint:
             raise ParameterError(
                 f"{name} is {_kind_of(schema)}; a JSON schema is an object, true or false."
             )
+        if schema is False:
+            raise ParameterError(f"{name} is false, which allows nothing; give one that does.")
         try:
-            text = json.dumps(schema if isinstance(schema, bool) else dict(schema), allow_nan=False)
+            text = json.dumps({} if schema is True else dict(schema), allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ParameterError(
                 f"{name} cannot be written as JSON ({error}); give what json.loads returns."

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 from oneglance.checkpoints.base import Checkpoint, Tokenizer
 from oneglance.completion import Completion, Piece
 from oneglance.config import EngineConfig, SamplingParams
-from oneglance.constraints import CONSTRAINT_NAMES, named_constraint
 from oneglance.control.calibration import Calibration
 from oneglance.control.cost import PassCosts
 from oneglance.control.length import (
@@ -28,7 +26,8 @@ from oneglance.engine.base import Engine
 from oneglance.engine.factory import make_engine
 from oneglance.engine.prefix import PrefixStore
 from oneglance.errors import ParameterError, UnsupportedError
-from oneglance.sampling.constraint import Grammars, TokenTable
+from oneglance.params import sampling_params
+from oneglance.sampling.constraint import Grammars
 from oneglance.types import ProgressCallback
 
 DEFAULT_MODEL = "smollm2-135m"
@@ -68,7 +67,7 @@ class LLM:
         self._tree_nodes = tree_nodes
         self._engine_config = engine_config
         self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
-        self._grammars = Grammars(_token_table(checkpoint.tokenizer))
+        self._grammars = Grammars(checkpoint.tokenizer)
         self._drafters = DrafterSet(checkpoint, engine, engine_config, progress)
         self._drafters.get(drafter)
 
@@ -148,7 +147,7 @@ class LLM:
         the iterator cancels the answer and frees what it holds.
         """
         decoder = self._decoder(drafter, k, tree_nodes, has_prediction=prediction is not None)
-        request = _sampling_params(params, sampling)
+        request = sampling_params(params, sampling)
         tokens = self.encode(prompt, raw=raw)
         hints = self._hints(prediction, tenant)
         decoder.check(tokens, request, hints)
@@ -192,7 +191,7 @@ class LLM:
             raise ParameterError(
                 f"batch got {len(prompts)} prompts and {len(many)} params; give one for each."
             )
-        requests = [_sampling_params(one, sampling) for one in many]
+        requests = [sampling_params(one, sampling) for one in many]
         predictions = (
             [prediction] * len(prompts)
             if prediction is None or isinstance(prediction, str)
@@ -347,33 +346,3 @@ def load(
     checkpoint = read_model(model, progress)
     engine = make_engine(checkpoint.config, checkpoint.weights, engine_config, progress)
     return LLM(checkpoint, engine, drafter, k, engine_config, progress, tree_nodes)
-
-
-def _sampling_params(params: SamplingParams | None, sampling: dict[str, Any]) -> SamplingParams:
-    base = SamplingParams() if params is None else params
-    known = (*SamplingParams.__dataclass_fields__, *CONSTRAINT_NAMES)
-    unknown = sorted(set(sampling) - set(known))
-    if unknown:
-        raise ParameterError(
-            f"Unknown parameter {unknown[0]!r}; known ones: {', '.join(known)}."
-        )
-    fields = {name: value for name, value in sampling.items() if name not in CONSTRAINT_NAMES}
-    constraint = named_constraint({name: sampling.get(name) for name in CONSTRAINT_NAMES})
-    if constraint is not None:
-        if fields.get("constraint", base.constraint) is not None:
-            raise ParameterError(
-                f"{constraint.name} and constraint both constrain the answer; give one of them."
-            )
-        fields["constraint"] = constraint
-    return replace(base, **fields) if fields else base
-
-
-def _token_table(tokenizer: Tokenizer) -> TokenTable:
-    """What a grammar must know of a model's tokens."""
-    return TokenTable(
-        size=tokenizer.vocab_size,
-        eos_ids=tokenizer.eos_ids,
-        token_bytes=tokenizer.token_bytes,
-        control={token: tokenizer.token_label(token) for token in tokenizer.special_ids},
-        encode=tokenizer.encode,
-    )

@@ -36,10 +36,10 @@ class GuidedDraft:
     num_drafted: int
     is_whole: bool = True
 
-    @classmethod
-    def as_drafted(cls, draft: Proposal) -> GuidedDraft:
-        """The drafter's tokens alone."""
-        return cls(draft, len(draft))
+    @property
+    def num_certain(self) -> int:
+        """How many are not the drafter's."""
+        return len(self.proposal) - self.num_drafted
 
 
 @dataclass(frozen=True)

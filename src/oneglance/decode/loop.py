@@ -97,8 +97,8 @@ class Decoder:
             self.grammars.check(params.constraint)
         elif isinstance(params.constraint, Constraint):
             raise UnsupportedError(
-                f"{params.constraint.name} cannot be used with this decoder, which has no grammars; "
-                "make it with some."
+                f"{params.constraint.name} cannot be used with a decoder without grammars; make "
+                "it with some."
             )
 
     def begin(

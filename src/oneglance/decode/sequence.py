@@ -95,7 +95,6 @@ class DecodingSequence:
         processors = tuple(self._until_the_end(each) for each in params.logits_processors)
         self.params = replace(params, logits_processors=processors)
         self._num_released = 0
-        self._guided = GuidedDraft.as_drafted(Proposal.empty())
 
     @property
     def draft_room(self) -> int:
@@ -117,18 +116,16 @@ class DecodingSequence:
         return DraftRequest(self.session, num_draft_tokens, self._num_tree_nodes, room)
 
     def guide(self, draft: Proposal, drafter: Drafter[Any]) -> GuidedDraft:
-        """What to verify of a draft: what the constraint allows, and what it leaves no choice about.
+        """What to verify of a draft: what the constraint allows, and then what it makes certain.
 
         Plain decoding stays plain, and a drafter that learns from all its rows keeps them.
         """
         mask = self.params.constraint
         if mask is None or drafter.is_plain:
-            self._guided = GuidedDraft.as_drafted(draft)
-        else:
-            assert isinstance(mask, TokenMask), "the constraint has no vocabulary yet"
-            guide = Guide(mask, self.eos_ids, self._vocab_size, not drafter.reaches_further)
-            self._guided = guide.apply(draft, self.history.output, self.draft_room)
-        return self._guided
+            return GuidedDraft(draft, len(draft))
+        assert isinstance(mask, TokenMask), "the constraint has no vocabulary yet"
+        guide = Guide(mask, self.eos_ids, self._vocab_size, not drafter.reaches_further)
+        return guide.apply(draft, self.history.output, self.draft_room)
 
     def rows(self, proposal: Proposal) -> TreeRows:
         """The tree to evaluate: the last decided token, and the proposal hanging off it."""
@@ -159,27 +156,33 @@ class DecodingSequence:
         return guarded
 
     def deliver(
-        self, proposal: Proposal, acceptance: Acceptance, law: WarpedLaw
+        self, proposal: Proposal, acceptance: Acceptance, law: WarpedLaw, num_certain: int = 0
     ) -> tuple[list[int], Delivery]:
         """Takes the accepted path and the target's token, up to the event that ends the answer.
+
+        Args:
+            proposal: what was verified.
+            acceptance: what was accepted of it.
+            law: of the target.
+            num_certain: the last so many tokens of the proposal are not the drafter's.
 
         Returns:
             The tokens decided by this pass, and what of the answer can be released.
         """
         decided: list[int] = []
+        num_drafted = len(proposal) - num_certain
         pass_index, num_before = self.stats.passes, len(self.tokens)
         last = acceptance.path[-1] if acceptance.path else ROOT
         for node in acceptance.path:
             before = int(proposal.parents[node])
             token = int(proposal.tokens[node])
-            drafter = proposal.drafter if node < self._guided.num_drafted else GRAMMAR
+            drafter = proposal.drafter if node < num_drafted else GRAMMAR
             self._take(token, "accepted", drafter, law, before, pass_index, decided)
         self._take(acceptance.next_token, acceptance.kind, None, law, last, pass_index, decided)
         self.stats.passes += 1
         self.stats.drafted += len(proposal)
         num_delivered = max(0, len(self.tokens) - num_before)  # a stop string can reach back
-        trace = _trace(proposal, acceptance, num_delivered, self._guided.num_drafted)
-        return decided, self._release(trace)
+        return decided, self._release(_trace(proposal, acceptance, num_delivered, num_certain))
 
     def _take(
         self,
@@ -218,7 +221,7 @@ class DecodingSequence:
 
 
 def _trace(
-    proposal: Proposal, acceptance: Acceptance, num_delivered: int, num_drafted: int
+    proposal: Proposal, acceptance: Acceptance, num_delivered: int, num_certain: int
 ) -> PassTrace:
     num_path = min(num_delivered, len(acceptance.path))
     return PassTrace(
@@ -228,5 +231,5 @@ def _trace(
         accepted=acceptance.path[:num_path],
         next_token=acceptance.next_token if num_delivered > len(acceptance.path) else None,
         kind=acceptance.kind,
-        num_certain=len(proposal) - num_drafted,
+        num_certain=num_certain,
     )

@@ -69,7 +69,7 @@ def step(
         # 4. Commit: the cache keeps the rows of the accepted path (row 0 is the decided token).
         start, path = target.length(s.handle), [0, *(node + 1 for node in acceptance.path)]
         target.commit(s.handle, path)
-        decided, delivery = s.deliver(proposal, acceptance, law)
+        decided, delivery = s.deliver(proposal, acceptance, law, guide.num_certain)
         s.draft_length.note(draft, guide.num_drafted, decided, len(sequences))
         if guide.is_whole:
             drafter.see(s.session, kept[i], logits[: len(kept[i]) + 1])

@@ -9,8 +9,6 @@ law, the same with and without drafts.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -20,7 +18,7 @@ import numpy as np
 from oneglance.constraints import Constraint, TokenMask
 from oneglance.errors import ParameterError, UnsupportedError
 from oneglance.sampling.grammar_mask import GrammarMask, first_line
-from oneglance.sampling.grammar_tokens import GrammarTokens
+from oneglance.sampling.grammar_tokens import GrammarTokens, TokenTable
 from oneglance.sampling.lark_options import check_lark_options
 
 if TYPE_CHECKING:
@@ -31,25 +29,6 @@ _NUM_KEPT = 32
 
 _WHITESPACE = r"[\x20\x0A\x0D\x09]{1,40}"
 """Between the parts of JSON. Without an upper bound a model can go on with it for ever."""
-
-
-@dataclass(frozen=True)
-class TokenTable:
-    """What a grammar must know of a vocabulary.
-
-    Attributes:
-        size: V.
-        eos_ids: tokens that end an answer.
-        token_bytes: the bytes that a token adds to the text.
-        control: spelling of each token without text; a grammar can name those.
-        encode: token ids of a text.
-    """
-
-    size: int
-    eos_ids: frozenset[int]
-    token_bytes: Callable[[int], bytes]
-    control: Mapping[int, str]
-    encode: Callable[[str], list[int]]
 
 
 class Grammars:
@@ -74,21 +53,17 @@ class Grammars:
     def mask(self, constraint: Constraint | TokenMask | None) -> TokenMask | None:
         """A constraint for one request; `check` has accepted it."""
         if isinstance(constraint, Constraint):
-            return GrammarMask(self._matcher(constraint), self._table.size, self._table.eos_ids)
+            return self._mask(self._matcher(constraint))
         return constraint
+
+    def _mask(self, matcher: LLMatcher) -> GrammarMask:
+        return GrammarMask(matcher, self._table.vocab_size, self._table.eos_ids)
 
     @cached_property
     def _tokenizer(self) -> LLTokenizer:
         from llguidance import LLTokenizer, TokenizerWrapper
 
-        tokens = GrammarTokens(
-            self._table.size,
-            self._table.token_bytes,
-            self._table.control,
-            self._table.eos_ids,
-            self._table.encode,
-        )
-        wrapper = TokenizerWrapper(tokens)
+        wrapper = TokenizerWrapper(GrammarTokens(self._table))
         return LLTokenizer(wrapper, eos_token=sorted(self._table.eos_ids))
 
     def _matcher(self, constraint: Constraint) -> LLMatcher:
@@ -126,7 +101,7 @@ class Grammars:
         if is_error or matcher.is_error():
             reason = first_line(messages[0] if is_error else matcher.get_error())
             raise ParameterError(f"{constraint.name} cannot be used: {reason}; correct it.")
-        allowed = GrammarMask(matcher, self._table.size, self._table.eos_ids).allowed(())
+        allowed = self._mask(matcher).allowed(())
         if allowed is None or not allowed.any():
             raise ParameterError(
                 f"{constraint.name} allows no text of this model's tokens; correct it."

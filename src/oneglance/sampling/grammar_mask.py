@@ -95,6 +95,8 @@ class GrammarMask(TokenMask):
         if is_well:
             return
         reason, position = first_line(self._matcher.get_error()), len(self._tokens)
+        if reason == "NoExtensionBias":
+            reason = "no token of the model spells what must come"
         self._matcher, self._tokens = self._beginning.deep_copy(), ()
         raise ParameterError(
             f"The constraint cannot be followed at position {position} of the answer: {reason}; "

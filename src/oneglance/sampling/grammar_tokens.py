@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
+from typing import Protocol
 
 from oneglance.errors import ParameterError
 
@@ -11,35 +11,55 @@ _SENTINEL = "\n"
 """Put in front of a text that is no beginning; no tokenizer joins it with what follows here."""
 
 
+class TokenTable(Protocol):
+    """What a grammar must know of a vocabulary; a checkpoint's tokenizer is one.
+
+    Attributes:
+        vocab_size: V.
+        eos_ids: tokens that end an answer.
+        special_ids: tokens without text.
+    """
+
+    vocab_size: int
+    eos_ids: frozenset[int]
+    special_ids: frozenset[int]
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes that a token adds to the text."""
+        ...
+
+    def token_label(self, token_id: int) -> str:
+        """The spelling of a token without text."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text."""
+        ...
+
+
 class GrammarTokens:
     """The bytes of all tokens, and how certain bytes are divided into tokens.
 
     Attributes:
-        tokens: [V] bytes of each; of control tokens their spelling.
-        special_token_ids: the control tokens.
+        tokens: [V] bytes of each; of those without text their spelling, so that a grammar can name
+            them.
+        special_token_ids: tokens without text.
         eos_token_id: one of those that end an answer.
         bos_token_id: not needed, as prompts are not the grammar's.
     """
 
     bos_token_id = None
 
-    def __init__(
-        self,
-        size: int,
-        token_bytes: Callable[[int], bytes],
-        control: Mapping[int, str],
-        eos_ids: Collection[int],
-        encode: Callable[[str], list[int]],
-    ) -> None:
-        """Reads a vocabulary; arguments as in `TokenTable`."""
+    def __init__(self, table: TokenTable) -> None:
+        """Reads a vocabulary."""
+        special = table.special_ids
         self.tokens = [
-            control[token].encode() if token in control else token_bytes(token)
-            for token in range(size)
+            table.token_label(token).encode() if token in special else table.token_bytes(token)
+            for token in range(table.vocab_size)
         ]
-        self.special_token_ids = sorted(control)
-        self.eos_token_id = min(eos_ids)
-        self._encode = encode
-        self._control = frozenset(control)
+        self.special_token_ids = sorted(special)
+        self.eos_token_id = min(table.eos_ids)
+        self._table = table
 
     def __call__(self, text: bytes | str) -> list[int]:
         """Tokens that spell a text exactly, as the model's tokenizer divides it if it can.
@@ -53,7 +73,7 @@ class GrammarTokens:
         """What the tokenizer gives, without what it puts in front of every text; None: it can't."""
         try:
             text = data.decode("utf-8")
-            for candidate in (self._encode(text), self._encode(_SENTINEL + text)):
+            for candidate in (self._table.encode(text), self._table.encode(_SENTINEL + text)):
                 tail = self._tail(candidate, data)
                 if tail is not None:
                     return tail
@@ -80,7 +100,9 @@ class GrammarTokens:
         start = 0
         while start < len(data):
             ends = range(min(len(data), start + self._longest), start, -1)
-            token = next((self._ids[data[start:end]] for end in ends if data[start:end] in self._ids), None)
+            token = next(
+                (self._ids[data[start:end]] for end in ends if data[start:end] in self._ids), None
+            )
             if token is None:
                 break
             found.append(token)
@@ -92,7 +114,7 @@ class GrammarTokens:
         """The first token of each spelling; control tokens spell nothing."""
         ids: dict[bytes, int] = {}
         for token, data in enumerate(self.tokens):
-            if data and token not in self._control:
+            if data and token not in self._table.special_ids:
                 ids.setdefault(data, token)
         return ids
 
