@@ -60,7 +60,7 @@ JSON_OBJECTS = st.dictionaries(
 def test_every_cut_reads_the_same(
     said: str, calls: list[tuple[str, object]], places: list[int]
 ) -> None:
-    text = said + "".join(call(name, arguments) for name, arguments in calls)
+    text = said + "\n".join(call(name, arguments) for name, arguments in calls)
     found_said, found_calls = read(cut(text, places))
     assert found_said == said
     assert [(name, json.loads(arguments)) for name, arguments in found_calls] == calls
