@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import openai
-from openai.types.chat import ChatCompletion, ChatCompletionMessageParam
+from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessageParam
 
 from oneglance import SamplingParams
 
@@ -20,10 +20,17 @@ Client = openai.OpenAI
 
 def chat(client: Client, **params: Any) -> ChatCompletion:
     """Asks for rivers, greedily, unless told otherwise."""
-    answer: ChatCompletion = client.chat.completions.create(
-        **{"model": MODEL, "messages": RIVERS, "max_tokens": 20, "temperature": 0, **params}
-    )
+    answer: ChatCompletion = client.chat.completions.create(**_asked(params))
     return answer
+
+
+def stream(client: Client, **params: Any) -> list[ChatCompletionChunk]:
+    """The same, streamed to its end."""
+    return list(client.chat.completions.create(**_asked(params), stream=True))
+
+
+def _asked(params: dict[str, Any]) -> Any:
+    return {"model": MODEL, "messages": RIVERS, "max_tokens": 20, "temperature": 0, **params}
 
 
 def text_of(answer: ChatCompletion, index: int = 0) -> str:

@@ -9,8 +9,11 @@ import openai
 from openai.types.chat import ChatCompletionMessageParam
 
 from oneglance import Completion
-from tests.server.asking import COUNTING, MODEL, RIVERS, Client, chat, text_of
+from tests.server.asking import COUNTING, MODEL, RIVERS, Client, chat, stream, text_of
 from tests.server.running import Running
+
+GREEDY_PARAMS = {"temperature": 0, "max_tokens": 20}
+SEEDED_PARAMS = {"temperature": 0.8, "top_p": 0.9, "seed": 7, "max_tokens": 12}
 
 
 def test_a_chat_is_answered_as_by_the_library(client: Client, alone: dict[str, Any]) -> None:
@@ -30,16 +33,7 @@ def test_a_chat_is_answered_as_by_the_library(client: Client, alone: dict[str, A
 
 def test_a_stream_delivers_the_same_once(client: Client, alone: dict[str, Any]) -> None:
     expected: Completion = alone["rivers"]
-    stream = client.chat.completions.create(
-        model=MODEL,
-        messages=RIVERS,
-        max_completion_tokens=20,
-        temperature=0,
-        logprobs=True,
-        stream=True,
-        stream_options={"include_usage": True},
-    )
-    chunks = list(stream)
+    chunks = stream(client, logprobs=True, stream_options={"include_usage": True})
     assert len({chunk.id for chunk in chunks}) == 1
     assert chunks[0].choices[0].delta.role == "assistant"
     choices = [choice for chunk in chunks for choice in chunk.choices]
@@ -62,14 +56,10 @@ def test_concurrent_clients_get_what_each_would_get_alone(
         ) as client:
 
             async def ask(number: int) -> str:
-                seeded: dict[str, Any] = {"temperature": 0.8, "top_p": 0.9, "seed": 7}
-                params = seeded | {"max_tokens": 12} if number % 2 else {"max_tokens": 20}
-                stream = await client.chat.completions.create(
-                    **{"model": MODEL, "messages": RIVERS, "temperature": 0, **params}, stream=True
-                )
-                return "".join(
-                    [c.choices[0].delta.content or "" async for c in stream if c.choices]
-                )
+                params: Any = {"model": MODEL, "messages": RIVERS, "stream": True}
+                params |= SEEDED_PARAMS if number % 2 else GREEDY_PARAMS
+                pieces: Any = await client.chat.completions.create(**params)
+                return "".join([c.choices[0].delta.content or "" async for c in pieces])
 
             return await asyncio.gather(*map(ask, range(8)))
 
@@ -77,7 +67,7 @@ def test_concurrent_clients_get_what_each_would_get_alone(
 
 
 def test_several_choices_differ_and_repeat(client: Client, alone: dict[str, Any]) -> None:
-    params = {"temperature": 0.8, "top_p": 0.9, "seed": 7, "max_tokens": 12, "n": 3}
+    params = {**SEEDED_PARAMS, "n": 3}
     answer = chat(client, **params)
     texts = [text_of(answer, index) for index in range(3)]
     assert [choice.index for choice in answer.choices] == [0, 1, 2]
@@ -87,9 +77,7 @@ def test_several_choices_differ_and_repeat(client: Client, alone: dict[str, Any]
     assert answer.usage is not None
     assert answer.usage.prompt_tokens == alone["seeded"].prompt_tokens
     streamed = ["", "", ""]
-    for chunk in client.chat.completions.create(
-        **{"model": MODEL, "messages": RIVERS, **params}, stream=True
-    ):
+    for chunk in stream(client, **params):
         for choice in chunk.choices:
             streamed[choice.index] += choice.delta.content or ""
     assert streamed == texts
@@ -160,7 +148,7 @@ def test_sixteen_tokens_are_the_default_of_completions(client: Client) -> None:
 
 
 def test_half_a_character_is_never_sent(client: Client) -> None:
-    stream = client.completions.create(
+    streamed = client.completions.create(
         model=MODEL,
         prompt="🙂🙃😀🙂🙃😀🙂🙃😀🙂🙃😀🙂🙃",
         max_tokens=32,
@@ -168,7 +156,7 @@ def test_half_a_character_is_never_sent(client: Client) -> None:
         stream=True,
         extra_body={"speculation": {"drafter": "ngram", "k": 3}},
     )
-    pieces = [piece.choices[0].text for piece in stream]
+    pieces = [piece.choices[0].text for piece in streamed]
     assert any(ord(letter) > 0xFFFF for letter in "".join(pieces)), "no emoji came"
     assert "\ufffd" not in "".join(pieces[:-2])
 

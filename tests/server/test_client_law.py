@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oneglance import Completion
-from tests.server.asking import COUNTING, MODEL, RIVERS, Client, chat, text_of
+from tests.server.asking import COUNTING, MODEL, Client, chat, stream, text_of
 
 
 def test_a_prediction_is_accepted_and_counted(client: Client, alone: dict[str, Any]) -> None:
@@ -55,17 +55,10 @@ def test_speculation_changes_no_token(
 
 
 def test_a_stream_tells_of_its_tokens(client: Client, alone: dict[str, Any]) -> None:
-    stream = client.chat.completions.create(
-        model=MODEL,
-        messages=RIVERS,
-        max_tokens=20,
-        temperature=0,
-        stream=True,
-        extra_body={"speculation": {"report": "tokens"}},
-    )
+    chunks = stream(client, extra_body={"speculation": {"report": "tokens"}})
     told = [
         (choice.model_extra or {}).get("speculation", {})
-        for chunk in stream
+        for chunk in chunks
         for choice in chunk.choices
     ]
     ids = [token["id"] for each in told for token in each.get("tokens", ())]

@@ -10,7 +10,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import BaseModel
 
-from tests.server.asking import MODEL, RIVERS, Client, chat, text_of
+from tests.server.asking import MODEL, RIVERS, Client, chat, stream, text_of
 
 WEATHER = {
     "type": "object",
@@ -61,17 +61,9 @@ def test_the_tool_that_is_named_is_called(client: Client) -> None:
 def test_a_streamed_call_is_the_same(client: Client, speculation: dict[str, Any]) -> None:
     choice: dict[str, Any] = {"tool_choice": "required", "parallel_tool_calls": False}
     (expected,) = ask(client, **choice).choices[0].message.tool_calls
-    stream = client.chat.completions.create(
-        model=MODEL,
-        messages=ASKED,
-        tools=TOOLS,  # type: ignore[arg-type]
-        max_tokens=60,
-        temperature=0,
-        stream=True,
-        extra_body={"speculation": speculation},
-        **choice,
-    )
-    chunks = [each for chunk in stream for each in chunk.choices]
+    asked: dict[str, Any] = {"messages": ASKED, "tools": TOOLS, "max_tokens": 40, **choice}
+    streamed = stream(client, **asked, extra_body={"speculation": speculation})
+    chunks = [each for chunk in streamed for each in chunk.choices]
     parts = [part for each in chunks for part in each.delta.tool_calls or ()]
     assert {part.index for part in parts} == {0}
     assert [bool(part.id) for part in parts] == [True] + [False] * (len(parts) - 1)
