@@ -267,6 +267,14 @@ def test_an_error_of_one_request_reaches_no_other(
     close(stage)
 
 
+def test_a_request_that_cannot_be_drafted_for_alone() -> None:
+    stage = Stage(PagedEngine())
+    [asked] = stage.ask([3, 3, 3], GREEDY, stage.decoder(FailingForOne(), k=2))
+    stage.run()
+    assert "cannot guess" in str(asked.error)
+    close(stage)
+
+
 class FailingPass(PagedEngine):
     def forward(self, batch: Any) -> Any:
         if self.num_passes == 3:
