@@ -122,7 +122,7 @@ def _share_time(
     Chunks get their part of the pass by their rows, the sequences the rest in equal parts.
     """
     start, drafted, verified, accepted = times
-    a_row = (verified - drafted) / max(num_rows, 1)  # none where no sequence could go on
+    a_row = (verified - drafted) / max(1, num_rows)
     for chunk in chunks:
         chunk.sequence.stats.prefill_seconds += a_row * len(chunk)
     verifying = (verified - drafted) - a_row * sum(map(len, chunks))
