@@ -15,7 +15,7 @@ from oneglance.params import sampling_params
 
 def test_a_schema_is_a_text_or_an_object_and_keeps_its_order() -> None:
     text = '{"properties": {"b": {}, "a": {}}}'
-    schema = {"properties": {"b": {}, "a": {}}}
+    schema: dict[str, Any] = {"properties": {"b": {}, "a": {}}}
     assert Constraint.json_schema(text) == Constraint.json_schema(schema)
     assert Constraint.json_schema(schema).text == text
     assert Constraint.json_schema("true").text == "{}"

@@ -7,7 +7,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.small_vocabularies import LongestMatch
 
 from oneglance.constraints import Constraint, TokenMask
 from oneglance.errors import ParameterError, UnsupportedError
@@ -17,6 +16,7 @@ from oneglance.sampling.constraint import Grammars
 from oneglance.sampling.grammar_mask import GrammarMask, first_line
 from oneglance.sampling.grammar_tokens import GrammarTokens
 from oneglance.types import BoolArray
+from tests.small_vocabularies import LongestMatch
 
 WORDS: list[bytes | str] = [b"a", b"b", b"ab", b"c", "<end>", "<other>", b"", b"\xc3", b"\xa4"]
 A, B, AB, C, END, OTHER, EMPTY, HALF, REST = range(9)
@@ -146,7 +146,10 @@ def test_a_mask_of_ones_own_is_left_alone() -> None:
 
 
 REFUSED = {
-    "schema": (Constraint.json_schema({"uniqueItems": True}), 'Unimplemented keys: ["uniqueItems"]'),
+    "schema": (
+        Constraint.json_schema({"uniqueItems": True}),
+        'Unimplemented keys: ["uniqueItems"]',
+    ),
     "format": (Constraint.json_schema({"type": "string", "format": "x"}), "Unknown format: x"),
     "empty set": (Constraint.json_schema({"enum": []}), "json_schema cannot be used"),
     "regex": (Constraint.regex("(a"), "unclosed group"),

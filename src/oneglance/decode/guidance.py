@@ -96,7 +96,10 @@ class Guide:
         return draft if len(kept) == len(draft) else _part(draft, kept)
 
     def _certain(self, output: tuple[int, ...], most: int) -> list[int]:
-        """The tokens that must follow an output, at most so many."""
+        """The tokens that must follow an output, at most so many.
+
+        Not the end of text: the pass yields it without a row.
+        """
         certain: list[int] = []
         while len(certain) < most:
             try:
@@ -105,7 +108,10 @@ class Guide:
                 break
             if allowed is None or np.count_nonzero(allowed) != 1:
                 break
-            certain.append(int(allowed.argmax()))
+            token = int(allowed.argmax())
+            if token in self.eos_ids:
+                break
+            certain.append(token)
         return certain
 
     def _with_certain(self, draft: Proposal, node: int, certain: Sequence[int]) -> Proposal:
