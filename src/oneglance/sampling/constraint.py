@@ -8,6 +8,7 @@ law, the same with and without drafts.
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from functools import cached_property
 from importlib.util import find_spec
@@ -130,6 +131,8 @@ def _source(constraint: Constraint) -> str:
         return LLMatcher.grammar_from_regex(constraint.text)
     if constraint.kind == "lark":
         return LLMatcher.grammar_from_lark(constraint.text)
+    options = json.loads(constraint.text).get("x-guidance")
+    is_free = not isinstance(options, dict) or "whitespace_flexible" not in options
     return LLMatcher.grammar_from_json_schema(
-        constraint.text, defaults={"whitespace_pattern": _WHITESPACE}
+        constraint.text, defaults={"whitespace_pattern": _WHITESPACE} if is_free else None
     )
