@@ -142,6 +142,19 @@ def test_certain_tokens_cost_no_pass(llm: LLM, plain: dict[str, list[Completion]
     assert {token.drafter for token in plain["greedy"][1].tokens} == {None}
 
 
+def test_what_is_certain_is_not_counted_as_a_rejected_prediction(llm: LLM) -> None:
+    answer = llm.generate(
+        "Name it.", regex="Name: (one|two) lamps", prediction="Name: one", drafter="grammar", k=2
+    )
+    usage = answer.prediction_usage
+    assert usage is not None
+    predicted = sum(token.drafter == "predicted" for token in answer.tokens)
+    certain = sum(token.drafter == "grammar" for token in answer.tokens)
+    assert usage.accepted == predicted > 0
+    assert certain > 0
+    assert usage.accepted + usage.rejected + certain == answer.stats.drafted
+
+
 def test_named_arguments_constrain_a_stream_too(llm: LLM) -> None:
     pieces = list(llm.stream("Is water wet?", choices=["yes", "no"], drafter="ngram"))
     assert "".join(map(str, pieces)) in ("yes", "no")

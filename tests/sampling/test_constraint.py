@@ -184,7 +184,7 @@ REFUSED = {
         Constraint.grammar('start: x\nx[capture, temperature=0.5]: "[temperature=1]" /a[\\]/]/'),
         r"\[capture, temperature=0.5\]",
     ),
-    "unspeakable": (Constraint.regex("(xyz)+"), "allows no text|no token of the model spells"),
+    "unspeakable": (Constraint.regex("(xyz)+"), "no token of the model spells"),
 }
 
 

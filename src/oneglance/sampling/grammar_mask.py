@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _NUM_KEPT = 64
 """Masks that are remembered, as bits: those of a pass are asked for several times."""
 
+_MEANINGS = {"NoExtensionBias": "no token of the model spells what must come"}
+"""Reasons that the library gives as a name of its own."""
+
 
 class GrammarMask(TokenMask):
     """A compiled grammar at the position of one request.
@@ -95,12 +98,10 @@ class GrammarMask(TokenMask):
         if is_well:
             return
         reason, position = first_line(self._matcher.get_error()), len(self._tokens)
-        if reason == "NoExtensionBias":
-            reason = "no token of the model spells what must come"
         self._matcher, self._tokens = self._beginning.deep_copy(), ()
         raise ParameterError(
-            f"The constraint cannot be followed at position {position} of the answer: {reason}; "
-            "simplify it."
+            f"The constraint cannot be followed at position {position} of the answer: "
+            f"{_MEANINGS.get(reason, reason)}; change it."
         )
 
 
