@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oneglance.constraints import TokenMask
-from oneglance.errors import ParameterError
+from oneglance.errors import DeadEndError
 from oneglance.types import BoolArray
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class GrammarMask(TokenMask):
         """[V] the tokens that may come after an output; see `TokenMask.allowed`.
 
         Raises:
-            ParameterError: the library cannot follow the grammar: it takes more memory or time
-                than its limits allow.
+            DeadEndError: no token spells what must come, or to follow the grammar takes more memory
+                or time than the library's limits allow.
         """
         bits = self._bits_after(output)
         if bits is None:
@@ -99,7 +99,7 @@ class GrammarMask(TokenMask):
             return
         reason, position = first_line(self._matcher.get_error()), len(self._tokens)
         self._matcher, self._tokens = self._beginning.deep_copy(), ()
-        raise ParameterError(
+        raise DeadEndError(
             f"The constraint cannot be followed at position {position} of the answer: "
             f"{_MEANINGS.get(reason, reason)}; change it."
         )
