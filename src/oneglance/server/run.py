@@ -99,6 +99,7 @@ def serve_until_told(
             keys=len(keys),
         )
         make_server(service).run(sockets=[listener])
+        service.close()
     log("ended")
 
 
