@@ -13,6 +13,8 @@ from oneglance.cli import app
 PROGRAM = "oneglance"
 FIRST_LEVEL = 2
 """Level of the heading of a command; that of a command below it is one more."""
+DOCS = ".."
+"""Where docs/ lies, as seen from the page."""
 
 
 def command_reference() -> str:
@@ -60,7 +62,8 @@ def _table(command: Any, context: Any) -> Iterator[str]:
 
 def _row(name: str, help_text: str) -> str:
     meaning, facts = _facts(_one_line(help_text))
-    return f"| `{name}` | {_escaped(meaning)} | {_escaped(facts)} |"
+    linked = re.sub(r"docs/([\w-]+\.md)", rf"[\g<0>]({DOCS}/\1)", _escaped(meaning))
+    return f"| `{name}` | {linked} | {_escaped(facts)} |"
 
 
 def _facts(help_text: str) -> tuple[str, str]:

@@ -33,7 +33,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that lie outside of docs/."""
     for source, page in ADDED.items():
         text = (ROOT / source).read_text(encoding="utf-8")
-        files.append(File.generated(config, page, content=redirect_links(text, source, page, ADDED)))
+        files.append(
+            File.generated(config, page, content=redirect_links(text, source, page, ADDED))
+        )
     return files
 
 

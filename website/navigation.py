@@ -7,7 +7,7 @@ from typing import Any
 
 
 def expand(entry: Any, docs: Path) -> Any:
-    """Puts the pages of a folder, in order of their names, in the place of a path ending in a slash.
+    """Puts the pages of a folder, ordered by name, in the place of a path that ends in a slash.
 
     Args:
         entry: part of a navigation as MkDocs has it: a path, or a title with a path or a list.
