@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -79,6 +80,23 @@ def test_the_search_knows_every_kind_of_page(site: Path) -> None:
     places = {entry["location"].partition("#")[0] for entry in index["docs"]}
     assert {"tutorial.html", "reference/cli.html", "reference/api.html"} <= places
     assert {"contributing.html", "decisions/005-keyed-noise.html"} <= places
+
+
+def test_the_search_works_from_disk_without_a_network(site: Path, tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("there is no Chromium")
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"]
+    page = f"{(site / 'tutorial.html').as_uri()}?q=keyed+noise"
+    done = subprocess.run(
+        [browser, *options, f"--user-data-dir={tmp_path}", "--dump-dom", page],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    results = re.findall(r'href="([^"]*)"[^>]*class="md-search-result__link', done.stdout)
+    assert any("decisions/005-keyed-noise.html" in address for address in results)
 
 
 def test_inner_lists_stay_inner_lists(site: Path) -> None:
