@@ -93,7 +93,7 @@ coverage: $(VENV)/.dev    ## the tests; those of verify/ and sampling/ must reac
 # The site needs the package's sources, not its kernels. The variable silences an advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 PYTHONPATH=src $(BIN)/python -m mkdocs
 docs: $(VENV)/.docs       ## build the documentation site into build/site; warnings are errors
-	@$(MKDOCS) build --quiet --strict
+	@$(MKDOCS) build --strict
 	@echo "Open build/site/index.html."
 
 docs-serve: $(VENV)/.docs ## show the site at http://127.0.0.1:8000 while it is being written

@@ -41,21 +41,40 @@ class Fetched(HTMLParser):
             self.addresses.append(str(values[name]))
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
+def build(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Builds as `make docs` does."""
+    (options,) = re.findall(r"\$\(MKDOCS\) (build.*)", read(ROOT / "Makefile"))
     variables = {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", folder],
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", *options.split(), *map(str, arguments)],
         cwd=ROOT,
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = build("--site-dir", folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout + done.stderr == ""
     return folder
+
+
+def test_a_broken_link_and_a_page_out_of_the_navigation_end_the_build(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("# Index\n\n[a link](nowhere.md)\n")
+    (tmp_path / "docs" / "lost.md").write_text("# Lost\n")
+    config = tmp_path / "mkdocs.yml"
+    config.write_text(
+        f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: docs\nhooks: []\nwatch: []\nnav: [index.md]\n"
+    )
+    done = build("--config-file", config, "--site-dir", tmp_path / "site")
+    assert done.returncode != 0
+    assert "nowhere.md" in done.stderr
+    assert "lost.md" in done.stderr
 
 
 def test_every_page_is_there_and_fetches_nothing_from_elsewhere(site: Path) -> None:
