@@ -7,7 +7,8 @@ A block's info string is its language, and may have a title:
 - `python`: run in one namespace for the whole page;
 - `python title="FILE"`, `json title="FILE"`: written to FILE in the reader's folder; Python is
   imported, too;
-- `text`: what the block before it printed; an ellipsis stands for any characters of a line;
+- `text`: what the block before it printed; an ellipsis stands for any characters of a line, and a
+  line alone may be broken into several;
 - any title that begins with `Needs:` says why a block is not run; its syntax is checked, and the
   commands of this package in it are parsed.
 """
@@ -43,6 +44,11 @@ class Block:
     @property
     def is_run(self) -> bool:
         return not self.title.startswith("Needs: ")
+
+    @property
+    def lines(self) -> list[str]:
+        """Its lines, those that go on after a backslash joined."""
+        return self.text.replace("\\\n", " ").splitlines()
 
 
 def blocks_of(page: str) -> list[Block]:
@@ -80,15 +86,13 @@ class Reader:
         """
         if block.language == "text":
             assert self.output is not None, "an output without a block that is run"
-            parts = block.text.strip().split(ANYTHING)
-            expected = ".*".join(re.escape(part) for part in parts)
-            assert re.fullmatch(expected, self.output.strip()), self.output
+            assert _is_shown(self.output.strip(), block.text.strip()), self.output
             self.output = None
         elif not block.is_run:
             check_syntax(block)
             self.output = None
         elif block.language == "sh":
-            self.output = "".join(self._run(line, block) for line in block.text.splitlines())
+            self.output = "".join(self._run(line, block) for line in block.lines)
         elif block.language == "python":
             self.output = self._python(block)
         elif block.language == "json":
@@ -119,6 +123,13 @@ class Reader:
         return out.getvalue()
 
 
+def _is_shown(output: str, text: str) -> bool:
+    """Whether a text shows an output; an output of one line may be shown on several."""
+    if "\n" not in output:
+        text = " ".join(text.split())
+    return bool(re.fullmatch(".*".join(map(re.escape, text.split(ANYTHING))), output))
+
+
 def check_syntax(block: Block) -> None:
     """Checks what can be checked of a block that is not run.
 
@@ -129,7 +140,7 @@ def check_syntax(block: Block) -> None:
         compile(block.text, "page", "exec")
         return
     assert block.language == "sh", f"nobody can check {block.language}"
-    for line in block.text.splitlines():
+    for line in block.lines:
         words = split_line(line)
         if words[:1] == ["oneglance"]:
             check_command(words)
