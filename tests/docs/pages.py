@@ -109,7 +109,7 @@ class Reader:
         done = run_here(*arguments)
         expected = 2 if block.title == "Refused" else 0
         assert done.returncode == expected, f"{line}\n{done.stdout}{done.stderr}"
-        return done.stderr if expected else done.stdout
+        return _error(done.stderr) if expected else done.stdout
 
     def _python(self, block: Block) -> str:
         with redirect_stdout(io.StringIO()) as out:
@@ -121,6 +121,11 @@ class Reader:
             else:
                 exec(compile(block.text, "page", "exec"), self.namespace)
         return out.getvalue()
+
+
+def _error(errors: str) -> str:
+    """The line that says what was refused; a busy machine shows progress before it."""
+    return "".join(line for line in errors.splitlines(True) if line.startswith("oneglance: "))
 
 
 def _is_shown(output: str, text: str) -> bool:
