@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 .DEFAULT_GOAL := help
 .PHONY: help demo figures bench bench-engine bench-drafters decode-overhead perplexity native stub test \
-        test-slow sanitize check lint types imports coverage format lock clean
+        test-slow sanitize check lint types imports coverage docs docs-serve format lock clean
 
 NATIVE_SOURCES := CMakeLists.txt $(wildcard csrc/*.cpp csrc/*.h csrc/kernels/*.h)
 
@@ -72,7 +72,7 @@ test-slow: $(VENV)/.dev   ## the rest: the real pair of models (1.6 GB to fetch)
 sanitize: $(VENV)/.dev    ## the kernel tests under AddressSanitizer and UBSan
 	sh csrc/sanitize.sh $(BIN)/python
 
-check: lint types imports coverage  ## what CI runs: lint, types, imports, tests
+check: lint types imports docs coverage  ## what CI runs: lint, types, imports, site, tests
 
 lint: $(VENV)/.dev        ## style and format
 	$(BIN)/ruff check .
@@ -89,6 +89,15 @@ coverage: $(VENV)/.dev    ## the tests; those of verify/ and sampling/ must reac
 	$(PYTEST) -m "not slow" --cov --cov-report= tests/verify tests/sampling
 	$(BIN)/coverage report --fail-under=100 --show-missing --skip-covered
 	$(PYTEST) -m "not slow" --ignore=tests/verify --ignore=tests/sampling
+
+# The site needs the package's sources, not its kernels. The variable silences an advertisement.
+MKDOCS := NO_MKDOCS_2_WARNING=1 PYTHONPATH=src $(BIN)/python -m mkdocs
+docs: $(VENV)/.docs       ## build the documentation site into build/site; warnings are errors
+	@$(MKDOCS) build --strict
+	@echo "Open build/site/index.html."
+
+docs-serve: $(VENV)/.docs ## show the site at http://127.0.0.1:8000 while it is being written
+	@$(MKDOCS) serve --strict
 
 format: $(VENV)/.dev      ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
@@ -115,6 +124,10 @@ $(VENV)/.native: pyproject.toml $(NATIVE_SOURCES) $(VENV)/.run
 	@$(BIN)/python requirements/check_native.py
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.native
+$(VENV)/.docs: requirements/docs.txt $(VENV)/.run
+	$(PIP) -r requirements/docs.txt
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.native $(VENV)/.docs
 	$(PIP) -r requirements/dev.txt
 	@touch $@
