@@ -218,7 +218,9 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     return takes(Options)(command)
 
 
-def takes(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes(
+    kind: type[Any], leave_out: tuple[str, ...] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator that replaces a command's parameter `options` by the fields of a dataclass.
 
     typer reads a command's signature, so the decorated function is given one in which the fields
@@ -226,12 +228,16 @@ def takes(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None
 
     Args:
         kind: the dataclass, its fields annotated as typer wants them.
+        leave_out: fields that are no option of this command; they have their default.
     """
-    return lambda command: _with_options(kind, command)
+    return lambda command: _with_options(kind, command, leave_out)
 
 
-def _with_options(kind: type[Any], command: Callable[..., None]) -> Callable[..., None]:
+def _with_options(
+    kind: type[Any], command: Callable[..., None], leave_out: tuple[str, ...]
+) -> Callable[..., None]:
     hints = get_type_hints(kind, include_extras=True)
+    offered = [item for item in dataclasses.fields(kind) if item.name not in leave_out]
     fields = [
         inspect.Parameter(
             item.name,
@@ -239,7 +245,7 @@ def _with_options(kind: type[Any], command: Callable[..., None]) -> Callable[...
             default=_default_of(item),
             annotation=hints[item.name],
         )
-        for item in dataclasses.fields(kind)
+        for item in offered
     ]
     own_hints = get_type_hints(command, include_extras=True)
     own = [
