@@ -4,6 +4,7 @@
   "use strict";
 
   const T = window.oneglance.trace;
+  const PHASES = ["draft", "verify", "accept", "rest"];
 
   function element(tag, attributes, ...children) {
     const made = document.createElement(tag);
@@ -42,8 +43,8 @@
   }
 
   function shares(parts) {
-    return Object.entries(parts).filter(([, share]) => share >= 0.0005)
-      .map(([phase, share]) => phase + " " + T.percent(share)).join(", ") || "none";
+    return PHASES.filter((phase) => parts[phase] >= 0.0005)
+      .map((phase) => phase + " " + T.percent(parts[phase])).join(", ") || "none";
   }
 
   function histogram(figures) {
@@ -59,6 +60,7 @@
     const most = Math.max(found.plain_speed, found.speculative_speed);
     const rows = [["plain", found.plain_speed, "plain"],
       ["with drafts", found.speculative_speed, "own"]];
+    const times = "Time with drafts: " + shares(found.shares) + ".";
     const rounds = found.rounds === 1 ? "one round" : "median of " + found.rounds + " rounds";
     const verdict = found.is_identical
       ? "The texts are identical, bit for bit."
@@ -70,6 +72,7 @@
       table("Tokens a second, " + rounds + ", by turns on one machine", ["", "", "tokens/s"],
         rows.map(([name, value, kind]) => [name, bar(value / most, kind), value.toFixed(1)])),
       element("p", { class: found.is_identical ? "" : "alert" }, verdict + " " + speed),
+      element("p", {}, times),
       element("div", { class: "texts" },
         text("Plain, " + T.count(found.plain_passes, "pass", "passes"), trace.race.plain_text),
         text("With drafts, " + T.count(found.speculative_passes, "pass", "passes"),

@@ -143,6 +143,15 @@
         ...struck.slice(0, beside), ...own, ...struck.slice(beside));
       this.board.replaceChildren(...parts);
       this.drawBranches(pass, branches);
+      this.scroll();
+    }
+
+    // A long answer scrolls within the board, so that the pass is in sight.
+    scroll() {
+      const first = this.board.querySelector("button");
+      if (!first) return;
+      const room = this.board.clientHeight / 3;
+      this.board.scrollTop = Math.max(0, first.offsetTop - this.board.offsetTop - room);
     }
 
     // Tokens of an earlier pass, in ink: to look at, not to stop at with the Tab key.
