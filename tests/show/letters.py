@@ -37,7 +37,8 @@ class Letters(Tokenizer):
         self._pieces = pieces or {}
 
     def encode(self, text: str, parse_special: bool = False, add_bos: bool = False) -> list[int]:
-        assert not (parse_special or add_bos)
+        assert not parse_special
+        assert not add_bos
         return [ord(char) - 97 for char in text]
 
     def token_bytes(self, token_id: int) -> bytes:
@@ -56,7 +57,7 @@ class Letters(Tokenizer):
 def flat_law(_: tuple[int, ...]) -> Float64Array:
     """A draft that knows nothing but prefers low ids a little."""
     law = np.arange(V, 0, -1, dtype=np.float64)
-    return law / law.sum()
+    return np.asarray(law / law.sum())
 
 
 def recorded(

@@ -10,7 +10,7 @@ from oneglance.decode.loop import Decoder
 from oneglance.drafters.none import NoDrafter
 from oneglance.sampling.noise import SequentialNoise
 from oneglance.testing import ScriptedDrafter, ScriptedEngine
-from oneglance.types import ROOT, Float64Array
+from oneglance.types import ROOT, Float32Array, Float64Array
 from tests.show.letters import PROMPT, SCRIPT, VOCABULARY, Letters, V, flat_law, recorded
 
 GREEDY = SamplingParams(max_tokens=20)
@@ -40,12 +40,12 @@ def test_watching_changes_no_token(name: str, params: SamplingParams) -> None:
     assert watched.trace == alone.trace
 
 
-def softmax(logits: Float64Array) -> Float64Array:
+def softmax(logits: Float32Array | Float64Array) -> Float64Array:
     exponents = np.exp(logits.astype(np.float64) - logits.max())
     return np.asarray(exponents / exponents.sum())
 
 
-def warped(logits: Float64Array) -> Float64Array:
+def warped(logits: Float32Array) -> Float64Array:
     """Temperature 0.7 and top-k 4, written down anew."""
     scaled = logits.astype(np.float64) / 0.7
     scaled[np.argsort(-scaled)[4:]] = -np.inf
@@ -157,7 +157,7 @@ def test_a_character_of_several_tokens_is_whole_once() -> None:
 
 
 def test_control_tokens_have_a_name_and_no_text() -> None:
-    tokenizer = Letters({token: b"" for token in range(V)})
+    tokenizer = Letters(dict.fromkeys(range(V), b""))
     _, passes = recorded(DRAFTERS["chain"], GREEDY, tokenizer=tokenizer)
     for item in passes:
         for node in item.nodes:

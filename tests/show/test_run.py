@@ -66,9 +66,7 @@ def test_no_run_learns_from_another(llm: LLM) -> None:
     assert trace.race.speculative[0].passes == len(trace.passes)
 
 
-def test_both_ways_take_turns_in_going_first(
-    llm: LLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_ways_take_turns_in_going_first(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
     generate = LLM.generate
 

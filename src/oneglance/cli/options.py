@@ -184,17 +184,28 @@ class Options:
             weights=cast("WeightsForm", self.weights),
         )
 
+    def arguments(self, *names: str) -> list[str]:
+        """The words of a command line that ask for these values; none for what is the default.
+
+        Args:
+            names: of fields; none: all of them.
+        """
+        words: list[str] = []
+        for item in dataclasses.fields(self):
+            value = getattr(self, item.name)
+            if (names and item.name not in names) or value == _default_of(item):
+                continue
+            option = "-k" if item.name == "k" else f"--{item.name.replace('_', '-')}"
+            if value is True:
+                words.append(option)
+                continue
+            for each in value if isinstance(value, list) else [value]:
+                words += [option, str(each)]
+        return words
+
     def engine_arguments(self) -> list[str]:
-        """The words of a command line that ask for this engine; none for what is the default."""
-        names = ("engine", "weights", "threads")
-        given = [(name, getattr(self, name)) for name in names]
-        defaults = {item.name: item.default for item in dataclasses.fields(self)}
-        return [
-            word
-            for name, value in given
-            if value != defaults[name]
-            for word in (f"--{name}", str(value))
-        ]
+        """`arguments` that choose the engine."""
+        return self.arguments("engine", "weights", "threads")
 
     def draft_length(self) -> int | Literal["auto"]:
         """The value of `-k`; see `parse_draft_length`."""

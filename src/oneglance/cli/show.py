@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -113,7 +112,8 @@ def _run(
     from oneglance.show.run import show_answer
 
     request = _request(text, options, raw, params)
-    origin = provenance(shlex.join(["oneglance", *sys.argv[1:]]))
+    command = ["oneglance", "show", text, *options.arguments(), *(["--raw"] if raw else [])]
+    origin = provenance(shlex.join([*command, "--rounds", str(rounds)]))
     prompt = options.request(text)
     if is_quiet:
         return show_answer(llm, prompt, request, params, rounds, origin)

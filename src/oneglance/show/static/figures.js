@@ -20,7 +20,8 @@
   }
 
   function table(caption, headings, rows) {
-    const head = headings.map((text) => element("th", { scope: "col" }, text));
+    const head = headings.map((text) => text
+      ? element("th", { scope: "col" }, text) : element("td", {}));
     const body = rows.map(([name, mark, value]) => element("tr", {},
       element("th", { scope: "row" }, name), element("td", {}, mark), element("td", {}, value)));
     return element("table", {}, element("caption", {}, caption),

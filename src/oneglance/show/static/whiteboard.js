@@ -71,6 +71,11 @@
     key(event) {
       const typing = ["TEXTAREA", "SELECT", "INPUT"].includes(event.target.tagName);
       if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.target.dataset.place !== undefined && ["Enter", " "].includes(event.key)) {
+        event.preventDefault();
+        this.look(event.target);
+        return;
+      }
       const last = this.trace.passes.length - 1;
       const goals = { ArrowLeft: this.index - 1, ArrowRight: this.index + 1, Home: 0, End: last };
       if (!(event.key in goals)) return;
@@ -148,7 +153,7 @@
 
     // A long answer scrolls within the board, so that the pass is in sight.
     scroll() {
-      const first = this.board.querySelector("button");
+      const first = this.board.querySelector("[role=button]");
       if (!first) return;
       const room = this.board.clientHeight / 3;
       this.board.scrollTop = Math.max(0, first.offsetTop - this.board.offsetTop - room);
@@ -170,8 +175,9 @@
       const token = place === "own" ? pass.own : pass.nodes[place];
       const kind = place === "own" ? "own " + pass.own.kind : token.fate;
       const tag = { kept: "span", wrong: "del", behind: "del", unused: "del" }[kind] || "ins";
-      return element("button", {
-        type: "button", class: "token " + kind, "aria-label": T.label(pass, place),
+      // Not a button element: that could not be broken at the end of a line.
+      return element("span", {
+        role: "button", tabindex: "0", class: "token " + kind, "aria-label": T.label(pass, place),
         "data-pass": this.index, "data-place": place,
       }, element(tag, {}, written(token)));
     }
