@@ -54,7 +54,7 @@ decode-overhead: $(VENV)/.native ## measure what a pass costs outside the forwar
 	  --json docs/measurements/decode-overhead.json
 	@$(BIN)/python -m tests.docs.performance
 
-# ARGS may name another pair: ARGS="--model MODEL --drafter D D"; the last must draw at random.
+# ARGS may name another pair: ARGS="--model MODEL --drafters D D"; the second must draw at random.
 measure-pictures: $(VENV)/.native ## measure what docs/how-it-works.md shows; on a quiet machine
 	@$(BIN)/python -m benchmarks.pictures --json docs/measurements/pictures.json $(ARGS)
 	@$(BIN)/python -m tests.docs.pictures

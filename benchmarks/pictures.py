@@ -1,6 +1,6 @@
 """What the pictures of docs/how-it-works.md show, measured on this machine.
 
-    python -m benchmarks.pictures [--model M] [--drafter D ...] [--json FILE]
+    python -m benchmarks.pictures [--model M] [--drafters D D] --json FILE
 
 Runs `oneglance calibrate`, `plan --regime` and `show` and keeps what they print, and draws one
 token many times by the accept rule and by the rule that one would think of first, in a place
@@ -146,7 +146,7 @@ def run_json(*words: str) -> dict[str, Any]:
 
 
 def measure(model: str, drafters: list[str], command: str) -> dict[str, Any]:
-    """All figures of the pictures; the last of the drafters must be one that draws at random."""
+    """All figures of the pictures; the second drafter must be one that draws at random."""
     load_average = os.getloadavg()
     names = [word for drafter in drafters for word in ("--drafter", drafter)]
     report = {
@@ -173,11 +173,13 @@ def main() -> None:
     """Measures and writes the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default=MODEL)
-    parser.add_argument("--drafter", nargs="+", default=list(DRAFTERS), dest="drafters")
+    parser.add_argument(
+        "--drafters", nargs=2, default=list(DRAFTERS), help="the second must draw at random"
+    )
     parser.add_argument("--json", type=writable_path, required=True, dest="path", metavar="FILE")
     given = parser.parse_args()
     words = ["python", "-m", "benchmarks.pictures", "--model", given.model]
-    words += ["--drafter", *given.drafters, "--json", str(given.path)]
+    words += ["--drafters", *given.drafters, "--json", str(given.path)]
     report = measure(given.model, given.drafters, shlex.join(words))
     given.path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
 

@@ -82,12 +82,24 @@ def ticks(high: float, most: int = 5) -> list[float]:
     return [round(number * step, 10) for number in range(int(high / step + 1e-9) + 1)]
 
 
-def legend(drawing: Element, place: Point, names: Sequence[tuple[int, str]]) -> None:
-    """Names of series below each other, each with its colour."""
+def legend(drawing: Element, place: Point, names: Sequence[tuple[str, str]]) -> None:
+    """Names of series below each other, each with what marks it.
+
+    Args:
+        drawing: gets them.
+        place: where the first name's line of writing begins.
+        names: "bar", "dots", "line" or "dashed" for each, and the name.
+    """
     x, y = place
-    for number, name in names:
-        svg.bar(drawing, (x, y - 9), (14, 10), svg.series_class(number, "fill"), name)
-        text_at(drawing, (x + 20, y), name)
+    for series, (kind, name) in enumerate(names):
+        if kind == "bar":
+            svg.bar(drawing, (x, y - 9), (14, 10), svg.series_class(series, "fill"), name)
+        else:
+            style = svg.series_class(series, "stroke") + (" dashed" if kind == "dashed" else "")
+            svg.path_through(drawing, [(x, y - 4), (x + 28, y - 4)], style)
+            if kind == "dots":
+                svg.dot(drawing, (x + 14, y - 4), svg.series_class(series, "fill"), name)
+        text_at(drawing, (x + 36, y), name)
         y += 20
 
 

@@ -111,7 +111,7 @@ def rows(report: Report) -> Element:
     panel.curve(drawing, points, 0)
     end = min(panel.y_high / one, panel.x_high)
     panel.curve(drawing, [(0, 0), (end, end * one)], 1, is_dashed=True, has_dots=False)
-    legend(drawing, (560, 90), [(0, "one pass for all"), (1, "a pass for each")])
+    legend(drawing, (560, 90), [("dots", "one pass for all"), ("dashed", "a pass for each")])
     return drawing
 
 
@@ -131,8 +131,8 @@ def laws(report: Report) -> Element:
             height = panel.corner[1] + panel.size[1] - y
             kind = svg.series_class(series, "fill")
             svg.bar(drawing, (x, y), (18, height), kind, f"{name}: {value:.1f} %")
-    shown = ["the model alone", "the accept rule", "“keep it if it agrees”"]
-    legend(drawing, (560, 90), list(enumerate(shown)))
+    shown = ["left: the model alone", "middle: the accept rule", "right: “keep it if it agrees”"]
+    legend(drawing, (545, 90), [("bar", name) for name in shown])
     return drawing
 
 
@@ -142,7 +142,7 @@ def _num_shown(found: dict[str, Any]) -> int:
 
 def length(report: Report) -> Element:
     """Tokens per pass, then speed, both against K."""
-    drawing = new_drawing(360, titles()["length"])
+    drawing = new_drawing(390, titles()["length"])
     marks = {float(k): str(k) for k in LENGTHS if k % 4 == 0}
     left = Panel((50, 66), (290, 200), 0, LENGTHS[-1], 10.0)
     left.frame(drawing, marks, "K, tokens drafted", "tokens a pass")
@@ -155,11 +155,10 @@ def length(report: Report) -> Element:
     right = Panel((420, 66), (320, 200), 0, LENGTHS[-1], max(1.25, 1.1 * most))
     right.frame(drawing, marks, "K, tokens drafted", "times as fast as plain")
     right.across(drawing, 1.0)
-    for series, curve in enumerate(curves.values()):
-        right.curve(drawing, curve, series, has_dots=False)
-    legend(drawing, (430, 326), list(enumerate(curves))[:1])
-    legend(drawing, (430, 346), list(enumerate(curves))[1:2])
-    legend(drawing, (50, 346), list(enumerate(curves))[2:3])
+    kinds = ("dots", "line", "dashed")
+    for series, (kind, curve) in enumerate(zip(kinds, curves.values(), strict=True)):
+        right.curve(drawing, curve, series, kind == "dashed", kind == "dots")
+    legend(drawing, (50, 336), list(zip(kinds, curves, strict=True)))
     return drawing
 
 
@@ -171,13 +170,13 @@ def batch(report: Report) -> Element:
     panel = Panel((60, 66), (480, 200), 0, plain[-1][0] + 1, 1.15 * most)
     panel.frame(drawing, {x: f"{x:g}" for x, _ in plain}, "answers at once", "tokens a second")
     panel.curve(drawing, plain, 0)
-    panel.curve(drawing, drafted, 1)
+    panel.curve(drawing, drafted, 1, is_dashed=True, has_dots=False)
     losing = first_losing_batch(report)
     if losing is not None:
         bottom, top = panel.place(losing, 0), panel.place(losing, panel.y_high)
         svg.line(drawing, bottom, top, "one")
-        text_at(drawing, (top[0] + 6, top[1] + 12), "drafting loses from here", "small")
-    names = [(0, "drafting off"), (1, f"on, {names_of_drafters(report)[0]}")]
+        text_at(drawing, (top[0], top[1] - 4), "drafting loses from here", "small", "middle")
+    names = [("dots", "drafting off"), ("dashed", f"on, {names_of_drafters(report)[0]}")]
     legend(drawing, (560, 90), names)
     return drawing
 
