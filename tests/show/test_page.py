@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +228,9 @@ def test_a_phone_need_not_scroll_sideways(open_page: Open, trace: Trace) -> None
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", WIDE), ("dark", PHONE)])
 def test_axe_finds_no_fault(open_page: Open, scheme: str, size: tuple[int, int]) -> None:
-    page = open_page(CHAIN, size, color_scheme=scheme, reduced_motion="reduce")
+    race = replace(RACE, plain_text="a long answer " * 300)
+    trace = replace(CHAIN, race=race, request=replace(CHAIN.request, prompt="why " * 900))
+    page = open_page(trace, size, color_scheme=scheme, reduced_motion="reduce")
     for key in ("Home", "End"):
         page.keyboard.press(key)
         found = Axe().run(page)

@@ -81,7 +81,8 @@
   }
 
   function text(title, body) {
-    return element("section", {}, element("h4", {}, title), element("p", { class: "text" }, body));
+    return element("section", {}, element("h4", {}, title), element("div",
+      { class: "text", tabindex: "0", role: "group", "aria-label": title }, body));
   }
 
   window.oneglance.figures = (root, trace) => {
