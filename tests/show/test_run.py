@@ -20,7 +20,7 @@ SEEDED = SamplingParams(max_tokens=24, temperature=0.8, seed=3)
 @pytest.fixture(scope="module")
 def llm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LLM]:
     path = write_tiny_gguf(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
-    # A drafter that remembers: were it not for the tenants, each run would be quicker than the last.
+    # A drafter that remembers: but for the tenants, each run would be quicker than the last.
     with load(str(path), "suffix:global", 4, EngineConfig(kept_prefixes=0)) as loaded:
         yield loaded
 
