@@ -121,7 +121,7 @@ def laws(report: Report) -> Element:
     names = ["target", "rule", "naive"]
     top = 1.15 * max(found[name][index] for name in names for index in range(_num_shown(found)))
     drawing = new_drawing(330, titles()["laws"])
-    panel = Panel((60, 66), (480, 200), 0, _num_shown(found), 100 * top)
+    panel = Panel((60, 66), (450, 200), 0, _num_shown(found), 100 * top)
     marks = {index + 0.5: found["tokens"][index] for index in range(_num_shown(found))}
     panel.frame(drawing, marks, f"next token after “{found['prompt']}”", "per cent")
     for index in range(_num_shown(found)):
@@ -132,7 +132,7 @@ def laws(report: Report) -> Element:
             kind = svg.series_class(series, "fill")
             svg.bar(drawing, (x, y), (18, height), kind, f"{name}: {value:.1f} %")
     shown = ["left: the model alone", "middle: the accept rule", "right: “keep it if it agrees”"]
-    legend(drawing, (545, 90), [("bar", name) for name in shown])
+    legend(drawing, (525, 90), [("bar", name) for name in shown])
     return drawing
 
 
@@ -176,8 +176,8 @@ def batch(report: Report) -> Element:
         bottom, top = panel.place(losing, 0), panel.place(losing, panel.y_high)
         svg.line(drawing, bottom, top, "one")
         text_at(drawing, (top[0], top[1] - 4), "drafting loses from here", "small", "middle")
-    names = [("dots", "drafting off"), ("dashed", f"on, {names_of_drafters(report)[0]}")]
-    legend(drawing, (560, 90), names)
+    legend(drawing, (560, 90), [("dots", "drafting off"), ("dashed", "drafting on")])
+    text_at(drawing, (560, 134), names_of_drafters(report)[0], "small")
     return drawing
 
 

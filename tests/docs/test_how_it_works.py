@@ -61,6 +61,9 @@ def test_a_picture_can_be_read_everywhere(name: str) -> None:
     for element in svg.iter():
         for key, most in (("x", width), ("y", height), ("x2", width), ("y2", height)):
             assert 0 <= float(element.get(key, 0)) <= most, f"{element.tag} lies outside"
+        if element.get("text-anchor") == "start" and not element.get("textLength"):
+            right = float(element.attrib["x"]) + 6.6 * len(element.text or "")
+            assert right <= width, f"“{element.text}” is cut off"
 
 
 def test_the_accept_rule_is_within_chance_and_the_other_is_not() -> None:
@@ -74,10 +77,10 @@ def test_the_accept_rule_is_within_chance_and_the_other_is_not() -> None:
 def test_the_two_rules_do_what_the_page_says() -> None:
     target, draft = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.8, 0.1])
     agree = float(target @ draft)
-    right = frequencies(accept, target, draft, trials=20_000, seed=1)
-    naive = frequencies(keep_if_it_agrees, target, draft, trials=20_000, seed=2)
-    assert right == pytest.approx(target, abs=0.015)
-    assert naive == pytest.approx(target * (draft + 1 - agree), abs=0.015)
+    right = frequencies(accept, target, draft, trials=5_000, seed=1)
+    naive = frequencies(keep_if_it_agrees, target, draft, trials=5_000, seed=2)
+    assert right == pytest.approx(target, abs=0.03)
+    assert naive == pytest.approx(target * (draft + 1 - agree), abs=0.03)
 
 
 def test_the_words_follow_the_figures() -> None:

@@ -228,8 +228,8 @@ def test_a_phone_need_not_scroll_sideways(open_page: Open, trace: Trace) -> None
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", WIDE), ("dark", PHONE)])
 def test_axe_finds_no_fault(open_page: Open, scheme: str, size: tuple[int, int]) -> None:
-    race = replace(RACE, plain_text="a long answer " * 300)
-    trace = replace(CHAIN, race=race, request=replace(CHAIN.request, prompt="why " * 900))
+    race = replace(RACE, plain_text="a long answer " * 150)
+    trace = replace(CHAIN, race=race, request=replace(CHAIN.request, prompt="why " * 400))
     page = open_page(trace, size, color_scheme=scheme, reduced_motion="reduce")
     for key in ("Home", "End"):
         page.keyboard.press(key)
@@ -270,6 +270,24 @@ def test_text_of_a_model_is_text(open_page: Open) -> None:
     assert page.title() != "fooled"
     assert EVIL in page.locator(".board").inner_text()
     assert page.locator(".prompt").inner_text() == EVIL
+
+
+def test_of_several_boards_the_one_touched_last_has_the_keys(open_page: Open) -> None:
+    page = open_page(CHAIN)
+    page.evaluate(
+        """() => {
+          const trace = JSON.parse(document.getElementById("trace").textContent);
+          const root = document.createElement("section");
+          document.querySelector("main").prepend(root);
+          oneglance.whiteboard(root, trace);
+        }"""
+    )
+    counters = page.locator(".counter")
+    page.keyboard.press("ArrowRight")
+    assert counters.all_inner_texts() == ["2 / 4", "1 / 4"]
+    page.locator("#whiteboard .says").click()
+    page.keyboard.press("End")
+    assert counters.all_inner_texts() == ["2 / 4", "4 / 4"]
 
 
 def test_a_growing_answer_is_followed(open_page: Open) -> None:

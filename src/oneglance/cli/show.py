@@ -57,6 +57,7 @@ def show(
     files = [("--html", html_path), ("--svg", svg_path), ("--json", json_path)]
     for name, path in files:
         _check_file(name, path)
+    _check_distinct(files)
     params = with_seed(options.sampling_params())
     text = check_text("PROMPT", prompt) if prompt != "-" else _read_prompt(raw)
     with _load(options) as llm:
@@ -75,6 +76,19 @@ def _check_file(name: str, path: Path | None) -> None:
         raise ParameterError(
             f"{name} {str(path)!r} cannot be written; name a file in a folder that exists."
         )
+
+
+def _check_distinct(files: list[tuple[str, Path | None]]) -> None:
+    """Refuses two options that name the same file, of which only one would be left."""
+    names: dict[Path, str] = {}
+    for name, path in files:
+        if path is None:
+            continue
+        other = names.setdefault(path.absolute(), name)
+        if other != name:
+            raise ParameterError(
+                f"{other} and {name} both name {str(path)!r}; give each a file of its own."
+            )
 
 
 def _read_prompt(raw: bool) -> str:

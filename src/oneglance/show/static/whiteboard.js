@@ -3,12 +3,17 @@
 //   const board = oneglance.whiteboard(element, trace);
 //   board.show(index);     // a pass, from 0
 //   board.update(trace);   // the same answer, grown: stays where it is, or follows the last pass
+//   board.close();         // done by itself where another is made on the same element
+//
+// Where a page has several, the keys are those of the one that was touched last.
 (function () {
   "use strict";
 
   const T = window.oneglance.trace;
   const PHASES = ["draft", "verify", "accept"];
   const PLAY_MS = 1400;
+  const boards = new Map();
+  let active = null;
 
   function element(tag, attributes, ...children) {
     const made = document.createElement(tag);
@@ -65,12 +70,24 @@
           button("›", "Next pass", () => this.stepTo(this.index + 1)), this.play, this.counter),
         this.board, this.says, this.others,
         element("div", { class: "below" }, this.details, this.times));
-      document.addEventListener("keydown", (event) => this.key(event));
+      this.listening = new AbortController();
+      const options = { signal: this.listening.signal };
+      document.addEventListener("keydown", (event) => this.key(event), options);
+      for (const kind of ["pointerdown", "focusin"]) {
+        this.root.addEventListener(kind, () => { active = this; }, options);
+      }
+      active = this;
+    }
+
+    close() {
+      this.stop();
+      this.listening.abort();
+      boards.delete(this.root);
     }
 
     key(event) {
       const typing = ["TEXTAREA", "SELECT", "INPUT"].includes(event.target.tagName);
-      if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (active !== this || typing || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.target.dataset.place !== undefined && ["Enter", " "].includes(event.key)) {
         event.preventDefault();
         this.look(event.target);
@@ -247,5 +264,9 @@
     }
   }
 
-  window.oneglance.whiteboard = (root, trace) => new Whiteboard(root, trace);
+  window.oneglance.whiteboard = (root, trace) => {
+    if (boards.has(root)) boards.get(root).close();
+    boards.set(root, new Whiteboard(root, trace));
+    return boards.get(root);
+  };
 })();
