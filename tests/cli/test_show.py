@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from oneglance.cli.show_terminal import Screen
-from oneglance.show.trace import Pass, Race, Run, Seconds, Trace
+from oneglance.show.trace import Pass, Race, Run, Seconds
+from oneglance.show.trace_json import from_dict
 from oneglance.types import EngineInfo
 from tests.cli.processes import Terminal, run_here
 from tests.show.letters import chain, node_of, trace_of
@@ -121,7 +122,7 @@ def test_it_writes_all_files(tiny_model: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "temperature 0.9, seed 4" in done.stdout
     assert "The texts are identical" in done.stdout
-    read = Trace.from_dict(json.loads(trace.read_text()))
+    read = from_dict(json.loads(trace.read_text()))
     assert read.answer.num_tokens == 12
     assert (read.request.seed, read.request.temperature) == (4, 0.9)
     assert read.request.sampling == {"max_tokens": 12, "top_k": 20}
@@ -139,14 +140,14 @@ def test_json_on_standard_output_stands_alone(tiny_model: str) -> None:
     done = run_here(
         "show", "a b", "-m", tiny_model, "--raw", "-n", "4", "-d", "none", "--json", "-"
     )
-    trace = Trace.from_dict(json.loads(done.stdout))
+    trace = from_dict(json.loads(done.stdout))
     assert trace.race is None, "with nothing drafted there is nothing to race"
     assert len(trace.passes) == 4
 
 
 def test_an_answer_sampled_without_a_seed_says_which_it_drew(tiny_model: str) -> None:
     done = run_here("show", "a b", "-m", tiny_model, "--raw", "-n", "4", "-t", "1", "--json", "-")
-    trace = Trace.from_dict(json.loads(done.stdout))
+    trace = from_dict(json.loads(done.stdout))
     assert trace.request.seed is not None
     assert trace.race is not None
     assert trace.race.is_identical

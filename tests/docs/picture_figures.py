@@ -15,7 +15,7 @@ from oneglance.control.plan import (
     speedup,
 )
 from oneglance.show.figures import figures
-from oneglance.show.trace import Trace
+from oneglance.show.trace_json import from_dict
 
 Report = dict[str, Any]
 Curve = list[tuple[float, float]]
@@ -132,7 +132,7 @@ def _rows(report: Report) -> str:
 
 
 def _sentence(report: Report) -> str:
-    trace = Trace.from_dict(report["sentence"])
+    trace = from_dict(report["sentence"])
     found = figures(trace)
     return (
         f"“{trace.request.prompt}” {found.delivered} tokens of {trace.request.model} in "

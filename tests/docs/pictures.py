@@ -14,7 +14,7 @@ from oneglance.bench import svg
 from oneglance.bench.grid import busy_warning
 from oneglance.show.picture import make_picture
 from oneglance.show.style import standalone, text_at
-from oneglance.show.trace import Trace
+from oneglance.show.trace_json import from_dict
 from tests.docs.charts import Panel, legend, new_drawing
 from tests.docs.documents import ROOT, write_blocks
 from tests.docs.performance import load_report, origin
@@ -51,7 +51,7 @@ def pictures(report: Report) -> dict[str, str]:
     files = {
         name: standalone(drawing, titles()[name], told[name]) for name, drawing in drawn.items()
     }
-    files["sentence"] = make_picture(Trace.from_dict(report["sentence"]))
+    files["sentence"] = make_picture(from_dict(report["sentence"]))
     return {f"{number}-{name}.svg": files[name] for number, name in enumerate(NAMES, 1)}
 
 

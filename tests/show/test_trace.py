@@ -12,7 +12,8 @@ from oneglance.config import SamplingParams
 from oneglance.errors import ParameterError
 from oneglance.show.branches import branches
 from oneglance.show.figures import figures, race_figures, race_sentence
-from oneglance.show.trace import Pass, Race, Run, Seconds, Trace
+from oneglance.show.trace import Pass, Race, Run, Seconds
+from oneglance.show.trace_json import from_dict, to_dict, to_json
 from oneglance.testing import ScriptedDrafter
 from oneglance.types import ROOT
 from tests.show.letters import chain, flat_law, node_of, recorded, trace_of
@@ -38,9 +39,9 @@ def test_it_reads_back_as_it_was_written() -> None:
         SamplingParams(max_tokens=9, temperature=1.0, seed=1),
     )
     trace = trace_of(passes, race=RACE, origin={"date": "2026-01-02"})
-    again = Trace.from_dict(json.loads(trace.to_json()))
+    again = from_dict(json.loads(to_json(trace)))
     assert again == trace
-    assert again.to_dict() == trace.to_dict()
+    assert to_dict(again) == to_dict(trace)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_it_reads_back_as_it_was_written() -> None:
 )
 def test_what_is_no_trace_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        Trace.from_dict({**trace_of(PASSES).to_dict(), **change})
+        from_dict({**to_dict(trace_of(PASSES)), **change})
 
 
 def test_figures_follow_from_the_passes() -> None:

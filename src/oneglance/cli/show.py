@@ -167,17 +167,18 @@ def _write(
 ) -> None:
     from oneglance.show.page import make_page
     from oneglance.show.picture import make_picture
+    from oneglance.show.trace_json import to_json
 
     files: list[tuple[str, Path | None, Callable[[Trace], str]]] = [
         ("--html", html_path, make_page),
         ("--svg", svg_path, make_picture),
-        ("--json", json_path, lambda trace: trace.to_json() + "\n"),
+        ("--json", json_path, lambda trace: to_json(trace) + "\n"),
     ]
     for name, path, make in files:
         if path is None:
             continue
         if name == "--json" and path == Path("-"):
-            print(trace.to_json())
+            print(to_json(trace))
             continue
         try:
             path.write_text(make(trace), encoding="utf-8")

@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from oneglance.show.trace import Request, Trace
+from oneglance.show.trace_json import to_dict
 
 STATIC = Path(__file__).parent / "static"
 """Styles and scripts that draw a trace; they need nothing but each other, in this order."""
@@ -29,7 +30,7 @@ def make_page(trace: Trace) -> str:
     prompt = " ".join(trace.request.prompt.split())
     is_long = len(prompt) > TITLE_LENGTH
     return environment.get_template(TEMPLATE).render(
-        trace=trace.to_dict(),
+        trace=to_dict(trace),
         title=f"{prompt[:TITLE_LENGTH]}…" if is_long else prompt,
         facts=request_line(trace.request, trace.engine["kind"], trace.engine["isa"]),
         origin=[(name.replace("_", " "), value) for name, value in trace.origin.items()],

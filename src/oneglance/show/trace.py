@@ -1,23 +1,18 @@
-"""The trace of an answer: the one definition of what `oneglance show --json` writes.
+"""The trace of an answer: the one definition of what is recorded and drawn.
 
-Whatever draws an answer (the terminal, the page, the still picture) reads a `Trace` or its JSON
-and nothing else. The JSON is an object with `schema` and `version`; other versions are refused.
-Probabilities are numbers from 0 to 1, times are seconds, nodes are indices, `ROOT` (−1) the last
-token that was decided before a pass.
+Whatever draws an answer (the terminal, the page, the still picture) reads a `Trace`, or its JSON
+(`trace_json.py`), which has the same fields under the same names, and nothing else. Probabilities
+are numbers from 0 to 1, times are seconds, nodes are indices, `ROOT` (−1) the last token that was
+decided before a pass.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from oneglance.errors import ParameterError
 from oneglance.types import ROOT, TokenKind
-
-SCHEMA = "oneglance-trace"
-VERSION = 1
 
 Fate = Literal["kept", "wrong", "behind", "unused"]
 """What became of a drafted token: it is in the answer; the target rejected it; it hangs off a
@@ -254,75 +249,3 @@ class Trace:
     passes: tuple[Pass, ...]
     race: Race | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it, with the figures that follow from it added for those who only draw."""
-        from oneglance.show.figures import figures
-
-        return {
-            "schema": SCHEMA,
-            "version": VERSION,
-            **asdict(self),
-            "figures": figures(self).to_dict(),
-        }
-
-    def to_json(self) -> str:
-        """One JSON object."""
-        return json.dumps(self.to_dict(), ensure_ascii=False)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Reads what `to_dict` gave.
-
-        Raises:
-            ParameterError: it is something else, or of another version.
-        """
-        found = (data.get("schema"), data.get("version")) if isinstance(data, Mapping) else None
-        if found != (SCHEMA, VERSION):
-            raise ParameterError(
-                f"This is no trace of version {VERSION} but {found!r}; write one with "
-                "`oneglance show PROMPT --json FILE`."
-            )
-        try:
-            race = data["race"]
-            return cls(
-                request=Request(**data["request"]),
-                engine=dict(data["engine"]),
-                answer=Answer(**data["answer"]),
-                passes=tuple(_pass(each) for each in data["passes"]),
-                race=None if race is None else _race(race),
-                origin=dict(data["origin"]),
-            )
-        except (KeyError, TypeError) as error:
-            raise ParameterError(
-                f"The trace is damaged ({error}); write it anew with "
-                "`oneglance show PROMPT --json FILE`."
-            ) from None
-
-
-def _pass(data: Mapping[str, Any]) -> Pass:
-    return Pass(
-        **{
-            **data,
-            "nodes": tuple(
-                DraftNode(**{**each, "considered": _considered(each["considered"])})
-                for each in data["nodes"]
-            ),
-            "considered": _considered(data["considered"]),
-            "accepted": tuple(data["accepted"]),
-            "own": None if data["own"] is None else OwnToken(**data["own"]),
-            "seconds": Seconds(**data["seconds"]),
-        }
-    )
-
-
-def _considered(items: list[Mapping[str, Any]]) -> tuple[Considered, ...]:
-    return tuple(Considered(**each) for each in items)
-
-
-def _race(data: Mapping[str, Any]) -> Race:
-    sides = {
-        side: tuple(Run(**{**run, "seconds": Seconds(**run["seconds"])}) for run in data[side])
-        for side in ("plain", "speculative")
-    }
-    return Race(**{**data, **sides})
