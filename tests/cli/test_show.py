@@ -153,6 +153,15 @@ def test_an_answer_sampled_without_a_seed_says_which_it_drew(tiny_model: str) ->
     assert trace.race.is_identical
 
 
+def test_without_a_race_no_seed_is_needed_and_none_drawn(tiny_model: str) -> None:
+    done = run_here(
+        *("show", "a b", "-m", tiny_model, "--raw", "-n", "4", "-t", "1", "--rounds", "0"),
+        *("--json", "-"),
+    )
+    request = from_dict(json.loads(done.stdout)).request
+    assert (request.seed, request.temperature) == (None, 1.0)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -36,7 +36,11 @@ def show(
     ] = False,
     rounds: Annotated[
         int,
-        typer.Option(min=0, metavar="N", help="Race plain decoding N times, by turns; 0: no race."),
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Race plain decoding N times, by turns, with a seed; 0: no race.",
+        ),
     ] = 3,
     html_path: Annotated[
         Path | None,
@@ -58,7 +62,9 @@ def show(
     for name, path in files:
         _check_file(name, path)
     _check_distinct(files)
-    params = with_seed(options.sampling_params())
+    params = options.sampling_params()
+    if rounds:
+        params = with_seed(params)
     text = check_text("PROMPT", prompt) if prompt != "-" else _read_prompt(raw)
     with _load(options) as llm:
         is_quiet = json_path == Path("-")

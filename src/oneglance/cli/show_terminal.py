@@ -59,9 +59,8 @@ class Screen:
 
     def begin(self, request: Request, drafter: str, engine: EngineInfo) -> None:
         """What is answered, by whom, and what the drawing means."""
-        law = "greedy" if request.seed is None else f"temperature {request.temperature:g}"
         seed = "" if request.seed is None else f", seed {request.seed}"
-        words = f"{request.model}, drafter {drafter}, -k {request.k}, {law}{seed}, "
+        words = f"{request.model}, drafter {drafter}, -k {request.k}, {request.law}{seed}, "
         self._print(Text(f"{words}{engine_text(engine)}", style="dim"))
         self._print(Text(f"> {harmless(request.prompt)}"))
         self._print(Text("   ").join(self._token(kind, text) for kind, text in LEGEND))

@@ -41,8 +41,7 @@ def make_page(trace: Trace) -> str:
 
 def request_line(request: Request, engine: str, isa: str | None) -> str:
     """What was asked of whom, in one line."""
-    law = "greedy" if request.seed is None else f"temperature {request.temperature:g}"
-    parts = [request.model, f"drafter {request.drafter}", f"K {request.k}", law]
+    parts = [request.model, f"drafter {request.drafter}", f"K {request.k}", request.law]
     if request.seed is not None:
         parts.append(f"seed {request.seed}")
     if request.tree_nodes is not None:

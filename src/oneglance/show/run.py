@@ -40,13 +40,14 @@ def show_answer(
             one run profit from another.
         prompt: what the model gets.
         request: the same as the trace shows it.
-        params: of the request, with a seed where it samples (see `with_seed`), so that all runs
-            are the same answer.
+        params: of the request; for a race with a seed where it samples (see `with_seed`), so that
+            all runs are the same answer.
         rounds: of the race; 0: there is none. Nor is there one where nothing drafts.
         origin: goes into the trace.
         on_pass: told of each pass of the recorded answer as it comes.
     """
-    assert params.is_greedy or params.seed is not None, "a race needs an answer that repeats"
+    is_repeatable = params.is_greedy or params.seed is not None
+    assert is_repeatable or not rounds, "a race needs an answer that repeats"
     # Which touches every weight once, so that no run has to wait for the disk.
     llm.generate(prompt, raw=request.raw, params=params, drafter="none", max_tokens=1)
     completion, passes = record(llm, prompt, request.raw, params, on_pass)

@@ -47,7 +47,9 @@ class DraftNode:
         depth: 1 for the first level.
         drafter: who made it.
         fate: what became of it.
-        draft_prob: probability in the law it was drawn from; None: it was not drawn.
+        draft_prob: probability in the law that it was drawn from; None: the drafter reported no
+            law, as its token follows from the text alone or was drawn with the target's own noise
+            (every request with a seed).
         target_prob: the target's own probability of it at its place, at temperature 1.
         law_prob: the same after temperature and cuts, by which it was judged; None where the
             request is greedy, or the rule never got there.
@@ -156,7 +158,7 @@ class Request:
         k: most tokens on a path, or "auto".
         tree_nodes: draft tokens per pass on all branches; None: no branches were asked for.
         temperature: 0 is greedy.
-        seed: of the random choices; None for a greedy answer.
+        seed: of the random choices; None: the answer is greedy, or cannot be had again.
         sampling: the other parameters of the law that are not at their default.
     """
 
@@ -170,6 +172,11 @@ class Request:
     temperature: float
     seed: int | None
     sampling: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def law(self) -> str:
+        """How tokens are chosen, in words, but for the seed."""
+        return f"temperature {self.temperature:g}" if self.temperature else "greedy"
 
 
 @dataclass(frozen=True)

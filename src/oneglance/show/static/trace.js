@@ -92,7 +92,7 @@
       ["depth", String(node.depth)],
       ["token id", String(node.token)],
       ["draft's probability",
-        node.draft_prob === null ? "none, it was not drawn at random" : percent(node.draft_prob)],
+        node.draft_prob === null ? "no law was reported" : percent(node.draft_prob)],
       ["target's probability", percent(node.target_prob)],
       ...lawFact(node.law_prob),
     ];
