@@ -7,13 +7,15 @@ import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 from rich.text import Text
 
 from oneglance.cli.show_terminal import Screen
-from oneglance.show.trace import Pass, Race, Run, Seconds
+from oneglance.show import run
+from oneglance.show.trace import Pass, Race, Run, Seconds, Trace
 from oneglance.show.trace_json import from_dict
 from oneglance.types import EngineInfo
 from tests.cli.processes import Terminal, run_here
@@ -151,6 +153,24 @@ def test_an_answer_sampled_without_a_seed_says_which_it_drew(tiny_model: str) ->
     assert trace.request.seed is not None
     assert trace.race is not None
     assert trace.race.is_identical
+
+
+def test_a_difference_fails_the_command(
+    tiny_model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the files are written all the same: they are what shows the bug."""
+    show_answer = run.show_answer
+
+    def wrongly(*arguments: Any) -> Trace:
+        trace = show_answer(*arguments)
+        assert trace.race is not None
+        return replace(trace, race=replace(trace.race, is_identical=False))
+
+    monkeypatch.setattr(run, "show_answer", wrongly)
+    path = tmp_path / "answer.json"
+    words = ("-m", tiny_model, "--raw", "-n", "4", "--rounds", "1", "--json", str(path))
+    assert run_here("show", "a b", *words).returncode == 1
+    assert path.exists()
 
 
 def test_without_a_race_no_seed_is_needed_and_none_drawn(tiny_model: str) -> None:
