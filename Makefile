@@ -6,8 +6,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo figures bench bench-engine bench-drafters decode-overhead perplexity native stub test \
-        test-slow sanitize check lint types imports coverage docs docs-serve format lock clean
+.PHONY: help demo figures bench bench-engine bench-drafters pictures measure-pictures \
+        decode-overhead perplexity native stub test test-slow sanitize check lint types imports \
+        coverage docs docs-serve format lock clean
 
 NATIVE_SOURCES := CMakeLists.txt $(wildcard csrc/*.cpp csrc/*.h csrc/kernels/*.h)
 
@@ -53,6 +54,14 @@ decode-overhead: $(VENV)/.native ## measure what a pass costs outside the forwar
 	@$(BIN)/python -m benchmarks.decode_overhead --model smollm2-135m \
 	  --json docs/measurements/decode-overhead.json
 	@$(BIN)/python -m tests.docs.performance
+
+# ARGS may name another pair: ARGS="--model MODEL --drafters D D"; the second must draw at random.
+measure-pictures: $(VENV)/.native ## measure what docs/how-it-works.md shows; on a quiet machine
+	@$(BIN)/python -m benchmarks.pictures --json docs/measurements/pictures.json $(ARGS)
+	@$(BIN)/python -m tests.docs.pictures
+
+pictures: $(VENV)/.native    ## draw the pictures of docs/how-it-works.md from what was measured
+	@$(BIN)/python -m tests.docs.pictures
 
 perplexity: $(VENV)/.native   ## compare the native engine's laws with the reference's; half an hour
 	@$(BIN)/python -m benchmarks.perplexity --json docs/measurements/perplexity.json $(ARGS)

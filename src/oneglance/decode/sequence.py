@@ -11,6 +11,7 @@ import numpy as np
 from oneglance.config import LogitsProcessor, SamplingParams
 from oneglance.control.length import DraftLength
 from oneglance.decode.stop import Ending, StopTracker
+from oneglance.decode.watch import PassWatcher
 from oneglance.drafters.base import DraftRequest
 from oneglance.engine.base import SequenceId, TreeRows
 from oneglance.sampling.history import TokenHistory
@@ -78,6 +79,7 @@ class DecodingSequence:
         self.handle = handle
         self.noise = noise
         self.session: Any = None  # of whatever type the drafter uses
+        self.watcher: PassWatcher | None = None
         self.draft_length = draft_length
         self._num_tree_nodes = num_tree_nodes
         self.eos_ids = frozenset() if params.ignore_eos else vocabulary.eos_ids
