@@ -18,6 +18,7 @@ from oneglance.cli import (
     generate,
     models,
     plan,
+    show,
     train,
 )
 from oneglance.errors import OneglanceError
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command()(generate.generate)
 app.command()(chat.chat)
 app.command()(demo.demo)
+app.command()(show.show)
 app.command()(calibrate.calibrate)
 app.command()(plan.plan)
 app.command()(bench.bench)

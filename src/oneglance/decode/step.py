@@ -9,6 +9,7 @@ from typing import Any
 from oneglance.control.controller import choose_lengths, cut_drafts, note_draft
 from oneglance.control.length import Control
 from oneglance.decode.sequence import DecodingSequence, Delivery
+from oneglance.decode.watch import PassWatcher, SeenPass
 from oneglance.drafters.base import Drafter, DraftRequest
 from oneglance.engine.base import Batch, Engine
 from oneglance.types import Proposal
@@ -59,12 +60,17 @@ def step(
     output = target.forward(Batch(tuple(rows), drafter.hidden_layers))
     times.append(perf_counter())
 
-    deliveries = []
+    deliveries, watching = [], 0.0
     for i, (s, draft, guide) in enumerate(zip(sequences, drafts, guided, strict=True)):
         # 3. Accept: keep the guesses that the target's law allows, add one token of its own.
         logits, proposal = output.logits[i], guide.proposal
         law = s.law(logits, proposal)
         acceptance = accept(proposal, law, s.noise)
+        if s.watcher is not None:
+            seen = SeenPass(
+                contexts[i], requests[i].num_draft_tokens, len(draft), proposal, acceptance, law
+            )
+            watching += _show(s.watcher, seen)
 
         # 4. Commit: the cache keeps the rows of the accepted path (row 0 is the decided token).
         start, path = target.length(s.handle), [0, *(node + 1 for node in acceptance.path)]
@@ -78,7 +84,7 @@ def step(
             drafter.see_hidden(s.session, start, hidden)
         drafter.observe(s.session, decided)
         deliveries.append(delivery)
-    times.append(perf_counter())
+    times.append(perf_counter() - watching)
 
     _share_time(sequences, times)
     num_rows = [len(proposal) + 1 for proposal in proposals]
@@ -97,10 +103,21 @@ def _check_size(drafter: Drafter[Any], request: DraftRequest[Any], proposal: Pro
     assert max_nodes is None or len(proposal) <= max_nodes, "more was drafted than asked for"
 
 
+def _show(watcher: PassWatcher, seen: SeenPass) -> float:
+    """Shows a pass; returns the seconds that this took, which are no part of decoding."""
+    started = perf_counter()
+    watcher.see(seen)
+    return perf_counter() - started
+
+
 def _share_time(sequences: Sequence[DecodingSequence], times: list[float]) -> None:
     """Books the pass's time to its sequences in equal parts, so that pooled sums are true."""
     start, drafted, verified, accepted = times
+    spans = (drafted - start, verified - drafted, accepted - verified)
+    draft, verify, accepting = (span / len(sequences) for span in spans)
     for s in sequences:
-        s.stats.draft_seconds += (drafted - start) / len(sequences)
-        s.stats.verify_seconds += (verified - drafted) / len(sequences)
-        s.stats.accept_seconds += (accepted - verified) / len(sequences)
+        s.stats.draft_seconds += draft
+        s.stats.verify_seconds += verify
+        s.stats.accept_seconds += accepting
+        if s.watcher is not None:
+            s.watcher.note_seconds(draft, verify, accepting)
