@@ -1,4 +1,4 @@
-"""Servers whose sampled answers follow another law than the target's (faults 1 to 3)."""
+"""Servers whose sampled answers follow another law than the target's (faults 1 to 3 and 21)."""
 
 from __future__ import annotations
 
@@ -65,6 +65,11 @@ def coarse(law: Float64Array) -> Float64Array:
     """A law in a number format with few bits, as one that was added up in too small a type."""
     kept: Float64Array = np.floor(law * 16) / 16
     return kept / np.sum(kept) if kept.any() else law
+
+
+def shifted(law: Float64Array) -> Float64Array:
+    """The ids of a vocabulary that is padded at its other end: all are off by one."""
+    return np.roll(law, 1)
 
 
 def accept_by_another_token(proposal: Proposal, target: TargetLaw, noise: Noise) -> Acceptance:

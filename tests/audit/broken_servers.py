@@ -9,12 +9,16 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from oneglance.config import SamplingParams
+from oneglance.decode.loop import Decoder
+from oneglance.engine.base import Batch, PassOutput, SequenceId
+from oneglance.testing import Script, ScriptedEngine
 from oneglance.types import Float32Array
 from tests.audit.scripted_server import (
     CONTEXT,
@@ -89,6 +93,16 @@ class PenaltiesOfLastTokens(PositionByPosition):
 class PenaltiesIgnored(ScriptedServer):
     def params(self, body: dict[str, Any]) -> SamplingParams:
         return replace(super().params(body), frequency_penalty=0.0, presence_penalty=0.0)
+
+
+class SchemaOnlyAtTheBonus(PositionByPosition):
+    """What changes the logits is called for the last position of a pass, not within the block."""
+
+    def is_touched(self, params: SamplingParams) -> bool:
+        return bool(params.logits_processors)
+
+    def change(self, position: int, _output: list[int], params: SamplingParams) -> SamplingParams:
+        return replace(params, logits_processors=()) if is_inside(position) else params
 
 
 class GoesOnAfterTheEnd(ScriptedServer):
@@ -200,6 +214,37 @@ class OtherLogitsInWidePasses(ScriptedServer):
     def shaken(self, prefix: tuple[int, ...]) -> Float32Array:
         noise = np.random.default_rng([len(prefix), prefix[-1]]).standard_normal(V)
         return script(prefix) + (self.size * noise).astype(np.float32)
+
+
+class RecurrentEngine(ScriptedEngine):
+    """A model with a state that rejected drafts go into and stay in."""
+
+    def __init__(self, soiled: Script) -> None:
+        super().__init__(self._look_up, V, CONTEXT)
+        self._soiled = soiled
+        self._is_soiled = False
+        self._num_rows_of: dict[SequenceId, int] = {}
+
+    def forward(self, batch: Batch) -> PassOutput:
+        self._num_rows_of = {tree.sequence: len(tree.tokens) for tree in batch.trees}
+        return super().forward(batch)
+
+    def commit(self, sequence: SequenceId, rows: Sequence[int]) -> None:
+        self._is_soiled |= len(rows) < self._num_rows_of[sequence]
+        super().commit(sequence, rows)
+
+    def _look_up(self, prefix: tuple[int, ...]) -> Float32Array:
+        return self._soiled(prefix) if self._is_soiled else script(prefix)
+
+
+class StateNotRestored(OtherLogitsInWidePasses):
+    """After a rejection the state is that of the rejected draft, and answers change from there."""
+
+    def decoder(self) -> Decoder:
+        return replace(super().decoder(), target=RecurrentEngine(self.shaken))
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        return ScriptedServer.generate(self, prompts, params)
 
 
 class SchemaIgnored(ScriptedServer):

@@ -206,6 +206,8 @@ def obeying(prompt_length: int) -> Any:
                 allowed.add(EOS)
             elif target.startswith(written):
                 allowed.add(ord(target[len(written)]) - 32)
+        if not allowed:  # a broken server has left the grammar, which then knows nothing
+            return logits
         masked = np.full_like(logits, -np.inf)
         masked[sorted(allowed)] = logits[sorted(allowed)]
         return masked

@@ -17,6 +17,7 @@ from tests.audit.broken_laws import (
     WithRule,
     accept_by_another_token,
     coarse,
+    shifted,
     two_best,
 )
 from tests.audit.broken_servers import (
@@ -36,7 +37,9 @@ from tests.audit.broken_servers import (
     PenaltiesIgnored,
     PenaltiesOfLastTokens,
     SchemaIgnored,
+    SchemaOnlyAtTheBonus,
     SeedsIgnored,
+    StateNotRestored,
     StopMissedEarlyInABlock,
     StreamsAbort,
     TailAfterTheStop,
@@ -79,6 +82,7 @@ FAULTS: dict[str, tuple[ScriptedServer, str, str]] = {
     "04 bias only at the bonus": (BiasOnlyAtTheBonus(), "logit-bias", "logit_bias"),
     "05 penalties see last tokens": (PenaltiesOfLastTokens(), "penalties", "frequency_penalty"),
     "06 penalties ignored": (PenaltiesIgnored(), "penalties", "frequency_penalty"),
+    "07 processor only at the bonus": (SchemaOnlyAtTheBonus(), "schema", "JSON schema"),
     "08 goes on after the end": (GoesOnAfterTheEnd(), "end-of-text", "end of text"),
     "08 as a single step shows": (
         GoesOnAfterTheEnd(),
@@ -102,6 +106,11 @@ FAULTS: dict[str, tuple[ScriptedServer, str, str]] = {
     ),
     "14 schema ignored": (SchemaIgnored(), "schema", "JSON schema"),
     "14 schema crashes": (CrashesInsideASchema(), "schema", "JSON schema"),
+    "15 state not restored": (
+        StateNotRestored(),
+        "stepwise",
+        "greedy: one token at a time",
+    ),
     "16 crash at the end of the context": (
         CrashesAtTheEndOfTheContext(),
         "context-end",
@@ -117,6 +126,11 @@ FAULTS: dict[str, tuple[ScriptedServer, str, str]] = {
     "18 disturbed by others": (DisturbedByOthers(), "together", "greedy: alone and together"),
     "20 streams abort": (StreamsAbort(), "streaming", "streaming"),
     "20 last piece lost": (LastPieceLost(), "streaming", "streaming"),
+    "21 draft shifted by a token": (
+        WithRule(drafter=LyingDrafter(shifted)),
+        "sampling",
+        "sampled sequences: the reported law",
+    ),
     "seeds ignored": (SeedsIgnored(), "seeds", "seeds"),
 }
 

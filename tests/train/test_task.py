@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,9 +14,10 @@ from oneglance.train.batch import Batch, make_batch
 from oneglance.train.collection import frequent_tokens
 from oneglance.train.draft_task import DraftModule, DraftSettings
 from oneglance.train.eagle_task import EagleSettings
+from oneglance.train.losses import kl_loss
 from oneglance.train.medusa_task import MedusaSettings
 from oneglance.train.target_weights import layer_tensors
-from oneglance.train.task import Task, TaskSettings
+from oneglance.train.task import Task, TaskSettings, _Laws
 from tests.train.conftest import LAYERS, Answered
 
 SETTINGS = {
@@ -88,6 +91,33 @@ def test_the_teacher_is_the_target(answered: Answered) -> None:
     assert (best == batch.best[:, 1:][chosen]).float().mean() > 0.95
 
 
+@pytest.mark.parametrize("name", ["eagle", "parallel"])
+def test_fewer_columns_are_some_of_all(answered: Answered, name: str) -> None:
+    """Each step learns at every second column of the one before, from the outputs it would have."""
+    settings = SETTINGS[name]
+    assert isinstance(settings, EagleSettings)
+    settings = replace(settings, stride=2)
+    task, batch = make_task(answered, settings), a_batch(answered)
+    with torch.no_grad():
+        every, some = task.outputs(batch), task.trained(batch)
+        laws = _Laws(task.teacher, batch)
+        total, weights = 0.0, 0.0
+        columns = list(range(batch.tokens.shape[1] - 1))
+        for depth, (output, places) in enumerate(some):
+            kept = places.tolist()
+            assert kept == sorted(set(columns) & set(kept)), "columns of the step before, in order"
+            assert np.ceil(len(columns) / 2 ** (depth > 0)) - len(kept) in (0, 1)
+            columns = kept
+            assert torch.allclose(output, every[depth][:, places], atol=1e-5)
+            predicted, ahead = batch.is_answer[:, 2 + depth :], 2 + depth
+            here = torch.isin(torch.arange(predicted.shape[1]), places) & predicted
+            logits = task.logits(depth, every[depth][:, : predicted.shape[1]][here])
+            losses = kl_loss(logits, laws.probs(ahead, here), laws.true_ids(ahead, here))
+            total, weights = total + 0.8**depth * float(losses.mean()), weights + 0.8**depth
+        assert float(task.loss(batch)) == pytest.approx(total / weights, rel=1e-4)
+    assert len(columns) < (batch.tokens.shape[1] - 1) / 3
+
+
 def test_a_medusa_head_begins_as_the_target_itself(answered: Answered) -> None:
     task, batch = make_task(answered, MedusaSettings(vocab=300)), a_batch(answered)
     rows = batch.hidden[0, :5, -1]
@@ -111,7 +141,7 @@ def test_from_the_last_layer_a_head_computes_what_that_does(answered: Answered) 
     features = torch.stack([torch.zeros_like(states), states], dim=2).flatten(2)
     with torch.no_grad():
         (found,) = task.module(features, batch.tokens[:, 1:], 1)
-        expected, _ = layer.__call__(states, states, [])
+        expected, _ = layer.__call__(states, states, torch.arange(states.shape[1]), [])
     assert torch.allclose(found, expected, atol=1e-4)
 
 

@@ -64,6 +64,9 @@ def eagle(
     parallel: Annotated[
         bool, switch_option("Draft all of them in one pass.", "--parallel")
     ] = False,
+    stride: Annotated[
+        int, count_option("Learn each further token at every N-th place of the one before.")
+    ] = 1,
     init: Annotated[str, text_option("First weights.", metavar="random|last-layer")] = "random",
     own_head: OwnHeadOption = False,
     loss: LossOption = "kl",
@@ -80,6 +83,7 @@ def eagle(
         "features": None if features is None else parse_numbers("--features", features, int),
         "steps": steps,
         "parallel": parallel,
+        "stride": stride,
         "init": init,
         "own_head": own_head,
         "loss": loss,

@@ -13,6 +13,7 @@ from oneglance.constraints import TokenMask
 from oneglance.control.length import MAX_LENGTH, Control, DraftLength, FixedLength
 from oneglance.decode.guidance import GRAMMAR, MAX_CERTAIN, Guide, GuidedDraft
 from oneglance.decode.stop import Ending, StopTracker
+from oneglance.decode.watch import PassWatcher
 from oneglance.drafters.base import Drafter, DraftHints, DraftRequest
 from oneglance.engine.base import SequenceId, TreeRows
 from oneglance.sampling.history import TokenHistory
@@ -96,6 +97,7 @@ class DecodingSequence:
         self.may_draft = True
         self.noise = noise
         self.session: Any = None  # of whatever type the drafter uses
+        self.watcher: PassWatcher | None = None
         self.draft_length = draft_length
         self._num_tree_nodes = num_tree_nodes
         self.eos_ids = frozenset() if params.ignore_eos else vocabulary.eos_ids

@@ -9,6 +9,7 @@ from oneglance.control.allocation import Fixed
 from oneglance.decode.propose import Guess, propose
 from oneglance.decode.reading import Chunk
 from oneglance.decode.sequence import DecodingSequence, Delivery
+from oneglance.decode.watch import PassWatcher, SeenPass
 from oneglance.engine.base import Batch, Engine, PassOutput
 from oneglance.verify.select import accept
 
@@ -49,18 +50,20 @@ def step(
     times.append(perf_counter())
 
     places = iter(range(len(rows)))
-    outcomes = [
-        guess.error or _settle(target, s, guess, output, next(places), len(sequences))
+    settled = [
+        _settle(target, s, guess, output, next(places), len(sequences))
+        if guess.error is None
+        else (guess.error, 0.0)
         for s, guess in zip(sequences, guesses, strict=True)
     ]
     failures = [_read(target, chunk, output, next(places)) for chunk in chunks]
-    times.append(perf_counter())
+    times.append(perf_counter() - sum(watching for _, watching in settled))
 
     _share_time(sequences, chunks, sum(len(tree.tokens) for tree in rows), times)
     if able and not chunks:  # prompts cost less than drafts, row by row: nobody needs their logits
         costs = able[0][0].control.pass_costs
         costs.note(sum(len(tree.tokens) for tree in rows), times[3] - times[1], attended)
-    return outcomes, failures
+    return [outcome for outcome, _ in settled], failures
 
 
 def _settle(
@@ -70,13 +73,20 @@ def _settle(
     output: PassOutput,
     place: int,
     num_sequences: int,
-) -> Outcome:
-    """What one sequence makes of its rows, the `place`-th tree of the pass."""
-    proposal, logits = guess.proposal, output.logits[place]
+) -> tuple[Outcome, float]:
+    """What one sequence makes of its rows, the `place`-th tree of the pass.
+
+    Returns:
+        That, and the seconds for which a watcher looked on, which are no part of decoding.
+    """
+    proposal, logits, watching = guess.proposal, output.logits[place], 0.0
     try:
         # 3. Accept: keep the guesses that the target's law allows, add one token of its own.
         law = s.law(logits, proposal)
         acceptance = accept(proposal, law, s.noise)
+        if s.watcher is not None:
+            seen = SeenPass(s.context, guess.num_asked, len(guess.draft), proposal, acceptance, law)
+            watching = _show(s.watcher, seen)
 
         # 4. Commit: the cache keeps the rows of the accepted path (row 0 is the decided token).
         start, path = target.length(s.handle), [0, *(node + 1 for node in acceptance.path)]
@@ -91,8 +101,15 @@ def _settle(
             s.drafter.see_hidden(s.session, start, hidden)
         s.drafter.observe(s.session, decided)
     except Exception as error:
-        return error
-    return delivery
+        return error, watching
+    return delivery, watching
+
+
+def _show(watcher: PassWatcher, seen: SeenPass) -> float:
+    """Shows a pass; returns the seconds that this took."""
+    started = perf_counter()
+    watcher.see(seen)
+    return perf_counter() - started
 
 
 def _read(target: Engine, chunk: Chunk, output: PassOutput, place: int) -> Exception | None:
@@ -126,7 +143,11 @@ def _share_time(
     for chunk in chunks:
         chunk.sequence.stats.prefill_seconds += a_row * len(chunk)
     verifying = (verified - drafted) - a_row * sum(map(len, chunks))
+    spans = (drafted - start, verifying, accepted - verified)
     for s in sequences:
-        s.stats.draft_seconds += (drafted - start) / len(sequences)
-        s.stats.verify_seconds += verifying / len(sequences)
-        s.stats.accept_seconds += (accepted - verified) / len(sequences)
+        draft, verify, accepting = (span / len(sequences) for span in spans)
+        s.stats.draft_seconds += draft
+        s.stats.verify_seconds += verify
+        s.stats.accept_seconds += accepting
+        if s.watcher is not None:
+            s.watcher.note_seconds(draft, verify, accepting)

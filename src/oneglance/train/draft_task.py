@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from oneglance.checkpoints.base import Checkpoint
@@ -85,9 +86,10 @@ class DraftModule(nn.Module):
         """[B, N] tokens to [B, N, D], what the output matrix reads."""
         embedded = nn.functional.embedding(tokens, self.get_buffer("embedding"))
         stream = embedded
+        columns = torch.arange(tokens.shape[1], device=tokens.device)
         before: list[KeysValues] = []
         for layer in self.layers:
-            stream, _ = layer(stream, embedded, before)
+            stream, _ = layer(stream, embedded, columns, before)
         out: Tensor = self.norm(stream)
         return out
 

@@ -9,9 +9,15 @@ token t + 1. Step j of column t is the (j + 1)-th token that is drafted there: i
 t + 2 + j, stands at position t + j, and sees what it would see when drafting: the real pairs
 0..t of step 0, and steps 1..j of its own column. So the multi-step training of EAGLE-3
 ("training-time test", arXiv:2503.01840) and the slots of the parallel form have one attention.
+
+Later steps may be evaluated at some columns only, ever fewer, each at columns of the step before:
+[C] are the columns of a step, C = T at step 0. Training is cheaper by that (P-EAGLE,
+arXiv:2602.01469, drops them at random).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -69,18 +75,22 @@ class Attention(nn.Module):
         frequencies = torch.tensor(rope_frequencies(config.as_model(1)), dtype=torch.float64)
         self.register_buffer("frequencies", frequencies, persistent=False)
 
-    def forward(self, x: Tensor, before: list[KeysValues]) -> tuple[Tensor, KeysValues]:
-        """Evaluates one step of every column.
+    def forward(
+        self, x: Tensor, columns: Tensor, before: list[KeysValues]
+    ) -> tuple[Tensor, KeysValues]:
+        """Evaluates one step.
 
         Args:
-            x: [B, T, inputs].
-            before: keys and values of the steps before, in order; none for step 0.
+            x: [B, C, inputs].
+            columns: [C] of this step.
+            before: keys and values of the steps before, in order; none for step 0. Those of step 0
+                are of all columns, others of this step's.
 
         Returns:
-            [B, T, D], and this step's keys and values.
+            [B, C, D], and this step's keys and values.
         """
-        config, step = self.config, len(before)
-        queries, keys, values = self._heads(x, step)
+        config = self.config
+        queries, keys, values = self._heads(x, columns + len(before))
         group = config.num_heads // config.num_kv_heads
         every = [
             (k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1))
@@ -88,8 +98,8 @@ class Attention(nn.Module):
         ]
         scale = config.head_dim**-0.5
         real_keys, real_values = every[0]
-        num_columns = x.shape[1]
-        future = torch.ones(num_columns, num_columns, dtype=torch.bool, device=x.device).triu(1)
+        num_columns = real_keys.shape[2]
+        future = torch.arange(num_columns, device=x.device) > columns[:, None]
         scores = (queries @ real_keys.transpose(-1, -2) * scale).masked_fill(future, -torch.inf)
         own = [(queries * k).sum(dim=-1, keepdim=True) * scale for k, _ in every[1:]]
         weights = torch.cat([scores, *own], dim=-1).softmax(dim=-1)
@@ -99,8 +109,8 @@ class Attention(nn.Module):
         out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
         return out, (keys, values)
 
-    def _heads(self, x: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values [B, heads, T, head_dim]; column t is at position t + step."""
+    def _heads(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values [B, heads, C, head_dim] of inputs at positions [C]."""
         split = [
             project(x).unflatten(-1, (-1, self.config.head_dim)).transpose(1, 2)
             for project in (self.q_proj, self.k_proj, self.v_proj)
@@ -108,8 +118,7 @@ class Attention(nn.Module):
         queries, keys, values = split
         if self.config.has_qk_norm:
             queries, keys = self.q_norm(queries), self.k_norm(keys)
-        positions = torch.arange(x.shape[1], device=x.device, dtype=torch.float64) + step
-        angles = positions[:, None] * self.get_buffer("frequencies")
+        angles = positions[:, None].double() * self.get_buffer("frequencies")
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         return _rotate(queries, cos, sin), _rotate(keys, cos, sin), values
 
@@ -131,13 +140,14 @@ class Layer(nn.Module):
         self.mlp = Mlp(config)
 
     def forward(
-        self, hidden: Tensor, embedded: Tensor, before: list[KeysValues]
+        self, hidden: Tensor, embedded: Tensor, columns: Tensor, before: list[KeysValues]
     ) -> tuple[Tensor, KeysValues]:
         """Evaluates one step.
 
         Args:
-            hidden: [B, T, D] the stream.
-            embedded: [B, T, D] embeddings; only a first layer of "eagle3" reads them.
+            hidden: [B, C, D] the stream.
+            embedded: [B, C, D] embeddings; only a first layer of "eagle3" reads them.
+            columns: [C] of this step.
             before: keys and values of the steps before in this layer.
         """
         residual = hidden
@@ -149,7 +159,7 @@ class Layer(nn.Module):
             x = self.input_layernorm(hidden)
         else:
             x = hidden
-        mixed, kept = self.self_attn(x, before)
+        mixed, kept = self.self_attn(x, columns, before)
         stream = residual + mixed
         out: Tensor = stream + self.mlp(self.post_attention_layernorm(stream))
         return out, kept
@@ -205,13 +215,30 @@ class EagleModule(nn.Module):
         Returns:
             For each step the outputs [B, T, D], un-normalised; `logits` makes laws of them.
         """
+        return self.unroll(features, tokens, [slice(None)] * num_steps)
+
+    def unroll(self, features: Tensor, tokens: Tensor, choices: Sequence[slice]) -> list[Tensor]:
+        """Unrolls the draft of some columns.
+
+        Args:
+            features: as in `forward`.
+            tokens: as in `forward`.
+            choices: for each step, which of the columns of the step before; the first is of all.
+
+        Returns:
+            For each step the outputs [B, C, D].
+        """
         outputs: list[Tensor] = []
         before: list[list[KeysValues]] = [[] for _ in self.layers]
         hidden = self.fuse(features)
-        for step in range(num_steps):
+        columns = torch.arange(tokens.shape[1], device=tokens.device)
+        for step, chosen in enumerate(choices):
+            columns = columns[chosen]
             if step > 0:
-                hidden = self._next_hidden(outputs[-1])
-            hidden = self._step(hidden, self._tokens_of(tokens, step), before)
+                hidden = self._next_hidden(outputs[-1][:, chosen])
+                before = [[kept[0], *_at(kept[1:], chosen)] for kept in before]
+            drafted = self._tokens_of(tokens, step)[:, columns]
+            hidden = self._step(hidden, drafted, columns, before)
             outputs.append(hidden)
         return outputs
 
@@ -232,12 +259,14 @@ class EagleModule(nn.Module):
         matrix = self.lm_head.weight if has_own else self.get_buffer("shared_head")
         return nn.functional.linear(normed, matrix)
 
-    def _step(self, hidden: Tensor, tokens: Tensor, before: list[list[KeysValues]]) -> Tensor:
+    def _step(
+        self, hidden: Tensor, tokens: Tensor, columns: Tensor, before: list[list[KeysValues]]
+    ) -> Tensor:
         embedded = nn.functional.embedding(tokens, self.get_buffer("embedding"))
         if self.config.kind == "eagle1":
             hidden = self.fc(torch.cat([embedded, hidden], dim=-1))
         for layer, kept in zip(self.layers, before, strict=True):
-            hidden, keys_values = layer(hidden, embedded, kept)
+            hidden, keys_values = layer(hidden, embedded, columns, kept)
             kept.append(keys_values)
         return hidden
 
@@ -254,6 +283,11 @@ class EagleModule(nn.Module):
         if self.config.num_slots > 1:
             return torch.full_like(tokens, self.config.mask_token_id or 0)
         return nn.functional.pad(tokens[:, step:], (0, step))
+
+
+def _at(kept: list[KeysValues], chosen: slice) -> list[KeysValues]:
+    """Keys and values of some columns."""
+    return [(keys[:, :, chosen], values[:, :, chosen]) for keys, values in kept]
 
 
 def _rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

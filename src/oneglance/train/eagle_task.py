@@ -42,6 +42,7 @@ class EagleSettings(TaskSettings):
         ffn: size of its feed-forward part; None: the target's.
         steps: tokens that each column drafts in training.
         parallel: the steps are slots of one pass.
+        stride: each step learns at every n-th of the columns of the one before; 1: at all.
         own_head: it has an output matrix of its own; otherwise it uses rows of the target's.
         init: "last-layer": begin from the target's last layer.
         decay: weight of each step ÷ that of the one before.
@@ -52,6 +53,7 @@ class EagleSettings(TaskSettings):
     ffn: int | None = None
     steps: int = 3
     parallel: bool = False
+    stride: int = 1
     own_head: bool = False
     init: Initialisation = "random"
     decay: float = 0.8
@@ -73,6 +75,8 @@ class EagleSettings(TaskSettings):
             raise ParameterError(f"steps = {self.steps} cannot be used; it must be at least 1.")
         if self.parallel and self.steps < 2:
             raise ParameterError("A parallel head drafts several tokens; give steps of at least 2.")
+        if self.stride < 1:
+            raise ParameterError(f"stride = {self.stride} cannot be used; it must be at least 1.")
         if self.ffn is not None and self.ffn < 1:
             raise ParameterError(f"ffn = {self.ffn} cannot be used; it must be at least 1.")
 
@@ -141,6 +145,21 @@ class EagleTask(Task):
         """The outputs of each step, see `EagleModule.forward`."""
         features = batch.hidden[:, :, self._features].flatten(2)
         return self.module(features, batch.tokens[:, 1:], self.num_depths)  # type: ignore[no-any-return]
+
+    def trained(self, batch: Batch) -> list[tuple[Tensor, Tensor]]:
+        """Outputs of columns that become fewer from step to step.
+
+        Which ones is a function of the batch, as nothing in training is left to chance: where the
+        same answers meet others in another epoch, other columns are learned from.
+        """
+        stride, tokens = self._settings.stride, batch.tokens[:, 1:]
+        digits = [int(tokens.sum()) // stride**step % stride for step in range(self.num_depths)]
+        choices = [slice(None), *(slice(digit, None, stride) for digit in digits[1:])]
+        columns = [torch.arange(tokens.shape[1], device=tokens.device)]
+        for chosen in choices[1:]:
+            columns.append(columns[-1][chosen])
+        features = batch.hidden[:, :, self._features].flatten(2)
+        return list(zip(self.module.unroll(features, tokens, choices), columns, strict=True))
 
     def logits(self, depth: int, rows: Tensor) -> Tensor:
         """[M, V_d]; all steps have one output matrix."""

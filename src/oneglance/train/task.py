@@ -174,6 +174,16 @@ class Task(ABC):
     def outputs(self, batch: Batch) -> list[Tensor]:
         """For each depth what `logits` reads, [B, columns, ...], from column 0 on."""
 
+    def trained(self, batch: Batch) -> list[tuple[Tensor, Tensor]]:
+        """What it learns from: for each depth outputs [B, C, ...] and their columns [C], rising.
+
+        All columns, if a kind does not say otherwise.
+        """
+        return [
+            (output, torch.arange(output.shape[1], device=output.device))
+            for output in self.outputs(batch)[: self.num_trained]
+        ]
+
     @abstractmethod
     def logits(self, depth: int, rows: Tensor) -> Tensor:
         """[M, V_d] of rows [M, ...] of a depth's outputs."""
@@ -191,12 +201,15 @@ class Task(ABC):
         """Mean over answer tokens, weighted over depths."""
         total, weights = torch.zeros((), device=batch.tokens.device), 0.0
         laws = _Laws(self.teacher, batch)
-        for depth, output in enumerate(self.outputs(batch)[: self.num_trained]):
+        for depth, (output, places) in enumerate(self.trained(batch)):
             columns, ahead = self._columns(batch, depth)
-            if not bool(columns.any()):
+            places = places[places < columns.shape[1]]
+            chosen = torch.zeros_like(columns)
+            chosen[:, places] = columns[:, places]
+            if not bool(chosen.any()):
                 break
-            logits = self.logits(depth, output[:, : columns.shape[1]][columns])
-            losses = self._loss(logits, laws.probs(ahead, columns), laws.true_ids(ahead, columns))
+            logits = self.logits(depth, output[:, : len(places)][columns[:, places]])
+            losses = self._loss(logits, laws.probs(ahead, chosen), laws.true_ids(ahead, chosen))
             total = total + self._decay**depth * losses.mean()
             weights += self._decay**depth
         return total / max(weights, 1.0)
