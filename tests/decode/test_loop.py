@@ -370,9 +370,9 @@ def test_the_time_of_a_watcher_is_booked_nowhere(monkeypatch: pytest.MonkeyPatch
     decoder = Decoder(ScriptedEngine(SCRIPT, V), VOCABULARY, NoDrafter(), control=control)
     sequence = decoder.begin(PROMPTS[0], GREEDY, watcher=watcher)
     decoder.step([sequence])
-    assert watcher.seconds == [(3.0, 1.0, 2.0)]
+    assert watcher.seconds == [(1.0, 1.0, 2.0)]
     stats = sequence.stats
-    assert (stats.draft_seconds, stats.verify_seconds, stats.accept_seconds) == (3.0, 1.0, 2.0)
+    assert (stats.draft_seconds, stats.verify_seconds, stats.accept_seconds) == (1.0, 1.0, 2.0)
     assert control.pass_costs.one_row == pytest.approx(3.0)
     decoder.end(sequence)
 
