@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -28,6 +27,10 @@ from oneglance.engine.base import Engine
 from oneglance.engine.factory import make_engine
 from oneglance.engine.prefix import PrefixStore
 from oneglance.errors import ParameterError, UnsupportedError
+from oneglance.params import sampling_params
+from oneglance.sampling.constraint import Grammars
+from oneglance.scheduler.config import SchedulerConfig
+from oneglance.scheduler.scheduler import Scheduler
 from oneglance.types import ProgressCallback
 
 DEFAULT_MODEL = "smollm2-135m"
@@ -67,6 +70,7 @@ class LLM:
         self._tree_nodes = tree_nodes
         self._engine_config = engine_config
         self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
+        self._grammars = Grammars(checkpoint.tokenizer)
         self._drafters = DrafterSet(checkpoint, engine, engine_config, progress)
         self._drafters.get(drafter)
 
@@ -108,7 +112,9 @@ class LLM:
             prediction: what the answer will probably be; the nearer, the sooner it comes. The
                 drafter is `predicted` then, with the chosen one for what the prediction lacks.
             tenant: whose request it is; see `DraftHints`.
-            sampling: fields of `SamplingParams` by name, on top of `params`.
+            sampling: fields of `SamplingParams` by name, on top of `params`; and what the answer
+                must look like, by one of `json_schema` (text, or read), `grammar` (Lark's
+                notation), `regex` and `choices` (a list of texts), see docs/structured-output.md.
 
         Raises:
             OneglanceError: the request can't be served; raised before any work starts.
@@ -146,7 +152,7 @@ class LLM:
         before its piece comes; it changes no token.
         """
         decoder = self._decoder(drafter, k, tree_nodes, has_prediction=prediction is not None)
-        request = _sampling_params(params, sampling)
+        request = sampling_params(params, sampling)
         tokens = self.encode(prompt, raw=raw)
         hints = self._hints(prediction, tenant)
         decoder.check(tokens, request, hints)
@@ -176,7 +182,7 @@ class LLM:
             tree_nodes: as in `generate`.
             prediction: one for all, or one for each prompt.
             tenant: as in `generate`.
-            sampling: fields of `SamplingParams` by name, on top of `params`.
+            sampling: as in `generate`.
         """
         if isinstance(prompts, str):
             raise ParameterError("batch takes a list of prompts; for a single one use generate.")
@@ -190,7 +196,7 @@ class LLM:
             raise ParameterError(
                 f"batch got {len(prompts)} prompts and {len(many)} params; give one for each."
             )
-        requests = [_sampling_params(one, sampling) for one in many]
+        requests = [sampling_params(one, sampling) for one in many]
         predictions = (
             [prediction] * len(prompts)
             if prediction is None or isinstance(prediction, str)
@@ -209,6 +215,24 @@ class LLM:
                 if delivery.ending is not None:
                     completions[index] = self._completion(decoder, sequence)
         return [completions[index] for index in range(len(prompts))]
+
+    def scheduler(self, config: SchedulerConfig = SchedulerConfig()) -> Scheduler:
+        """Answers many requests at once, in a thread of its own.
+
+        Until it is shut down, use this object for `encode` and its properties only: the engine and
+        the drafters belong to that thread.
+
+        Args:
+            config: how much may run and wait at the same time.
+
+        Raises:
+            OneglanceError: the drafter cannot be made.
+        """
+        self._prefixes.clear()
+        return Scheduler(
+            lambda drafter, has_prediction: self._decoder(drafter, None, None, has_prediction),
+            config,
+        )
 
     def encode(self, prompt: Prompt, raw: bool = False) -> list[int]:
         """Token ids of a prompt as the model gets them.
@@ -318,6 +342,7 @@ class LLM:
             tree_nodes=self._tree_nodes if tree_nodes is None else tree_nodes,
             engine_config=self._engine_config,
             prefixes=self._prefixes,
+            grammars=self._grammars,
         )
 
 
@@ -349,14 +374,3 @@ def load(
     checkpoint = read_model(model, progress)
     engine = make_engine(checkpoint.config, checkpoint.weights, engine_config, progress)
     return LLM(checkpoint, engine, drafter, k, engine_config, progress, tree_nodes)
-
-
-def _sampling_params(params: SamplingParams | None, sampling: dict[str, Any]) -> SamplingParams:
-    base = SamplingParams() if params is None else params
-    unknown = sorted(set(sampling) - set(SamplingParams.__dataclass_fields__))
-    if unknown:
-        raise ParameterError(
-            f"Unknown parameter {unknown[0]!r}; "
-            f"known ones: {', '.join(SamplingParams.__dataclass_fields__)}."
-        )
-    return replace(base, **sampling) if sampling else base

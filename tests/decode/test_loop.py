@@ -13,6 +13,7 @@ from tests.engine.random_models import random_model
 from oneglance.config import EngineConfig, SamplingParams
 from oneglance.control.controller import cut_drafts
 from oneglance.control.length import Control
+from oneglance.decode import sequence as sequence_module
 from oneglance.decode import step as step_module
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
@@ -318,6 +319,7 @@ class Further(Eager):
     """The same, but it says so: the tokens beyond K are there to learn from."""
 
     reaches_further = True
+    num_further = 1
 
 
 def test_only_a_drafter_that_reaches_further_may_exceed_k_within_the_room() -> None:
@@ -329,7 +331,7 @@ def test_only_a_drafter_that_reaches_further_may_exceed_k_within_the_room() -> N
 
 def test_seconds_of_a_pass_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Booked in equal parts, so that pooled sums are times that have passed."""
-    ticks = itertools.accumulate(itertools.cycle([100, 0, 0, 1, 2, 4]))  # seconds before each
+    ticks = itertools.accumulate(itertools.cycle([100, 1, 2, 4]))  # seconds before each
     monkeypatch.setattr(step_module, "perf_counter", lambda: next(ticks))
     drafter = ScriptedDrafter(lambda _: np.full(V, 1 / V), kind="top")
     target = ScriptedEngine(SCRIPT, V)
@@ -363,15 +365,16 @@ class SlowWatcher:
 def test_the_time_of_a_watcher_is_booked_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every reading of the clock is a second later: accepting is that, and nothing of the 50."""
     ticks = itertools.count()
-    monkeypatch.setattr(step_module, "perf_counter", lambda: float(next(ticks)))
+    for module in (step_module, sequence_module):
+        monkeypatch.setattr(module, "perf_counter", lambda: float(next(ticks)))
     watcher = SlowWatcher(ticks)
     control = Control()
     decoder = Decoder(ScriptedEngine(SCRIPT, V), VOCABULARY, NoDrafter(), control=control)
     sequence = decoder.begin(PROMPTS[0], GREEDY, watcher=watcher)
     decoder.step([sequence])
-    assert watcher.seconds == [(3.0, 1.0, 2.0)]
+    assert watcher.seconds == [(1.0, 1.0, 2.0)]
     stats = sequence.stats
-    assert (stats.draft_seconds, stats.verify_seconds, stats.accept_seconds) == (3.0, 1.0, 2.0)
+    assert (stats.draft_seconds, stats.verify_seconds, stats.accept_seconds) == (1.0, 1.0, 2.0)
     assert control.pass_costs.one_row == pytest.approx(3.0)
     decoder.end(sequence)
 

@@ -18,6 +18,7 @@ from oneglance.cli import (
     generate,
     models,
     plan,
+    serve,
     show,
     train,
 )
@@ -36,6 +37,7 @@ app.command()(show.show)
 app.command()(calibrate.calibrate)
 app.command()(plan.plan)
 app.command()(bench.bench)
+app.command()(serve.serve)
 app.add_typer(audit.app, name="audit")
 app.add_typer(models.app, name="models")
 app.add_typer(train.app, name="train")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from oneglance.config import LogitsProcessor, SamplingParams
-from oneglance.control.length import DraftLength
+from oneglance.constraints import TokenMask
+from oneglance.control.length import MAX_LENGTH, Control, DraftLength, FixedLength
+from oneglance.decode.guidance import GRAMMAR, MAX_CERTAIN, Guide, GuidedDraft
 from oneglance.decode.stop import Ending, StopTracker
-from oneglance.decode.watch import PassWatcher
-from oneglance.drafters.base import DraftRequest
+from oneglance.decode.watch import PassWatcher, SeenPass
+from oneglance.drafters.base import Drafter, DraftHints, DraftRequest
 from oneglance.engine.base import SequenceId, TreeRows
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise, Noise
@@ -62,11 +65,24 @@ class Delivery:
 
 
 class DecodingSequence:
-    """The state of one request between passes. Created by `decode.loop.begin`."""
+    """The state of one request between passes. Created by `Decoder.open`.
+
+    Attributes:
+        handle: its sequence in the target's engine.
+        drafter: guesses for it; `session` is what the drafter knows of it.
+        control: what was learned of this target and this drafter.
+        hints: for the drafter.
+        draft_length: how much to draft.
+        may_draft: nothing is drafted where this is False, such as where the cache has no room.
+        watcher: is shown every pass; None: nobody looks on.
+        seconds_shown: how long that took in the last pass, which is no part of decoding.
+    """
 
     def __init__(
         self,
         handle: SequenceId,
+        drafter: Drafter[Any],
+        control: Control,
         prompt: tuple[int, ...],
         params: SamplingParams,
         noise: Noise | KeyedNoise,
@@ -74,12 +90,18 @@ class DecodingSequence:
         max_new_tokens: int,
         draft_length: DraftLength,
         num_tree_nodes: int | None = None,
+        hints: DraftHints = DraftHints(),
     ) -> None:
         """Starts an answer to `prompt` of at most `max_new_tokens` tokens."""
         self.handle = handle
+        self.drafter = drafter
+        self.control = control
+        self.hints = hints
+        self.may_draft = True
         self.noise = noise
         self.session: Any = None  # of whatever type the drafter uses
         self.watcher: PassWatcher | None = None
+        self.seconds_shown = 0.0
         self.draft_length = draft_length
         self._num_tree_nodes = num_tree_nodes
         self.eos_ids = frozenset() if params.ignore_eos else vocabulary.eos_ids
@@ -102,7 +124,25 @@ class DecodingSequence:
 
         A pass delivers one token more than it accepts, hence one less than remains.
         """
-        return self._stop.num_remaining - 1
+        return self._stop.num_remaining - 1 if self.may_draft else 0
+
+    @property
+    def most_rows(self) -> int:
+        """The most rows that it can have in the next pass."""
+        nodes = self._num_tree_nodes
+        if nodes is None or self.draft_room == 0:
+            most = MAX_LENGTH
+            if isinstance(self.draft_length, FixedLength):
+                most = self.draft_length.num_draft_tokens
+            nodes = min(self.draft_room, most)
+            nodes += self.drafter.num_further if nodes else 0
+        if self.params.constraint is not None:
+            nodes += min(MAX_CERTAIN, self.draft_room)
+        return 1 + nodes
+
+    def unread(self, num_known: int) -> tuple[int, ...]:
+        """The decided tokens, all but the last, that follow the first `num_known` ones."""
+        return self.history.tokens()[num_known:-1]
 
     @property
     def context(self) -> int:
@@ -114,6 +154,25 @@ class DecodingSequence:
         room = self.draft_room
         num_draft_tokens = min(num_draft_tokens, room)
         return DraftRequest(self.session, num_draft_tokens, self._num_tree_nodes, room)
+
+    def guide(self, draft: Proposal) -> GuidedDraft:
+        """What to verify of a draft: what the constraint allows, and then what it makes certain.
+
+        Plain decoding stays plain, and a drafter that learns from all its rows keeps them.
+        """
+        mask = self.params.constraint
+        if mask is None or self.drafter.is_plain:
+            return GuidedDraft(draft, len(draft))
+        assert isinstance(mask, TokenMask), "the constraint has no vocabulary yet"
+        guide = Guide(mask, self.eos_ids, self._vocab_size, not self.drafter.reaches_further)
+        return guide.apply(draft, self.history.output, self.draft_room)
+
+    def show(self, seen: SeenPass) -> None:
+        """Shows a pass to whoever looks on."""
+        if self.watcher is not None:
+            started = perf_counter()
+            self.watcher.see(seen)
+            self.seconds_shown = perf_counter() - started
 
     def rows(self, proposal: Proposal) -> TreeRows:
         """The tree to evaluate: the last decided token, and the proposal hanging off it."""
@@ -144,25 +203,33 @@ class DecodingSequence:
         return guarded
 
     def deliver(
-        self, proposal: Proposal, acceptance: Acceptance, law: WarpedLaw
+        self, proposal: Proposal, acceptance: Acceptance, law: WarpedLaw, num_certain: int = 0
     ) -> tuple[list[int], Delivery]:
         """Takes the accepted path and the target's token, up to the event that ends the answer.
+
+        Args:
+            proposal: what was verified.
+            acceptance: what was accepted of it.
+            law: of the target.
+            num_certain: the last so many tokens of the proposal are not the drafter's.
 
         Returns:
             The tokens decided by this pass, and what of the answer can be released.
         """
         decided: list[int] = []
+        num_drafted = len(proposal) - num_certain
         pass_index, num_before = self.stats.passes, len(self.tokens)
         last = acceptance.path[-1] if acceptance.path else ROOT
         for node in acceptance.path:
             before = int(proposal.parents[node])
             token = int(proposal.tokens[node])
-            self._take(token, "accepted", proposal.drafter, law, before, pass_index, decided)
+            drafter = proposal.drafter if node < num_drafted else GRAMMAR
+            self._take(token, "accepted", drafter, law, before, pass_index, decided)
         self._take(acceptance.next_token, acceptance.kind, None, law, last, pass_index, decided)
         self.stats.passes += 1
         self.stats.drafted += len(proposal)
         num_delivered = max(0, len(self.tokens) - num_before)  # a stop string can reach back
-        return decided, self._release(_trace(proposal, acceptance, num_delivered))
+        return decided, self._release(_trace(proposal, acceptance, num_delivered, num_certain))
 
     def _take(
         self,
@@ -200,7 +267,9 @@ class DecodingSequence:
         return Delivery(text, released, trace, self.ending)
 
 
-def _trace(proposal: Proposal, acceptance: Acceptance, num_delivered: int) -> PassTrace:
+def _trace(
+    proposal: Proposal, acceptance: Acceptance, num_delivered: int, num_certain: int
+) -> PassTrace:
     num_path = min(num_delivered, len(acceptance.path))
     return PassTrace(
         drafter=proposal.drafter,
@@ -209,4 +278,5 @@ def _trace(proposal: Proposal, acceptance: Acceptance, num_delivered: int) -> Pa
         accepted=acceptance.path[:num_path],
         next_token=acceptance.next_token if num_delivered > len(acceptance.path) else None,
         kind=acceptance.kind,
+        num_certain=num_certain,
     )

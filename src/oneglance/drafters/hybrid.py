@@ -122,13 +122,14 @@ class HybridDrafter(Drafter[HybridSession]):
         self.name = "+".join(names)
         self.uses_prediction = any(drafter.uses_prediction for drafter in drafters)
         self.reaches_further = any(drafter.reaches_further for drafter in drafters)
+        self.num_further = sum(drafter.num_further for drafter in drafters)
         self.hidden_layers = tuple(sorted({i for each in drafters for i in each.hidden_layers}))
         for name in names:
             if names.count(name) > 1:
                 raise ParameterError(f"The drafter {self.name!r} has {name!r} twice; name it once.")
-            if name == "none":
+            if name in ("none", "grammar"):
                 raise ParameterError(
-                    f"The drafter {self.name!r} has the part none, which never drafts; drop it."
+                    f"The drafter {self.name!r} has the part {name}, which never drafts; drop it."
                 )
         self._drafters = tuple(drafters)
         self._make_length = make_length

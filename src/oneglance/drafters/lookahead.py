@@ -105,6 +105,7 @@ class LookaheadDrafter(Drafter[LookaheadSession]):
         """Takes the target's vocabulary size, to which its rows are cut, and the sizes."""
         self._vocab_size = vocab_size
         self._shape = shape
+        self.num_further = (shape.window + shape.guesses) * (shape.ngram - 1)
 
     def start(self, context: DraftContext) -> LookaheadSession:
         """Fills the pool from the prompt, and row 0 of the window with tokens of it."""
@@ -195,10 +196,10 @@ def _window_params(context: DraftContext) -> SamplingParams:
     """The law that the window's tokens are chosen by.
 
     With a seed it is the target's own, noise included. Without one the best token stands for the
-    draw to come, as no other agrees with it more often. A user's function is spared paths that no
-    answer may ever take.
+    draw to come, as no other agrees with it more often. A user's function and a constraint are
+    spared paths that no answer may ever take.
     """
-    params = replace(context.params, logits_processors=())
+    params = replace(context.params, logits_processors=(), constraint=None)
     is_seeded = isinstance(context.noise, KeyedNoise)
     return params if is_seeded else replace(params, temperature=0.0)
 
