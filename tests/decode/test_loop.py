@@ -13,6 +13,7 @@ from tests.engine.random_models import random_model
 from oneglance.config import EngineConfig, SamplingParams
 from oneglance.control.controller import cut_drafts
 from oneglance.control.length import Control
+from oneglance.decode import sequence as sequence_module
 from oneglance.decode import step as step_module
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
@@ -364,7 +365,8 @@ class SlowWatcher:
 def test_the_time_of_a_watcher_is_booked_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every reading of the clock is a second later: accepting is that, and nothing of the 50."""
     ticks = itertools.count()
-    monkeypatch.setattr(step_module, "perf_counter", lambda: float(next(ticks)))
+    for module in (step_module, sequence_module):
+        monkeypatch.setattr(module, "perf_counter", lambda: float(next(ticks)))
     watcher = SlowWatcher(ticks)
     control = Control()
     decoder = Decoder(ScriptedEngine(SCRIPT, V), VOCABULARY, NoDrafter(), control=control)

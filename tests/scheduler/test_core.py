@@ -170,7 +170,9 @@ def test_speculation_fades_as_load_rises_and_returns_when_it_falls() -> None:
 
     def law(prefix: tuple[int, ...]) -> Float64Array:
         best = int(np.argmax(SCRIPT(prefix)))
-        return np.eye(V)[best if sum(prefix) % 4 else (best + 1) % V]
+        one_hot = np.zeros(V)
+        one_hot[best if sum(prefix) % 4 else (best + 1) % V] = 1.0
+        return one_hot
 
     stage = Stage(PagedEngine(), SchedulerConfig(pass_rows=400))
     control = Control.without_a_clock(row_share=0.5)

@@ -20,7 +20,7 @@ class Guess:
     """What is guessed for a sequence.
 
     Attributes:
-        num_asked: K, the most tokens on a path that were asked for.
+        num_asked: K, the most tokens on a path that the drafter was asked for.
         draft: what the drafter made.
         kept: the part of it that is worth its rows.
         guided: what a constraint makes of that.
@@ -75,8 +75,8 @@ def _propose(
     # Of what is a function of the prefix, the part that is not worth its rows is left out.
     kept = drafts if drafter.reaches_further else cut_drafts(lengths, drafts, besides)
     errors = [None if isinstance(each, Proposal) else each for each in answers]
-    sizes = [request.num_draft_tokens for request in requests]
-    return [_guess(*each) for each in zip(sequences, sizes, drafts, kept, errors, strict=True)]
+    asked_for = [request.num_draft_tokens for request in requests]
+    return [_guess(*each) for each in zip(sequences, asked_for, drafts, kept, errors, strict=True)]
 
 
 def _guess(

@@ -9,7 +9,7 @@ from oneglance.control.allocation import Fixed
 from oneglance.decode.propose import Guess, propose
 from oneglance.decode.reading import Chunk
 from oneglance.decode.sequence import DecodingSequence, Delivery
-from oneglance.decode.watch import PassWatcher, SeenPass
+from oneglance.decode.watch import SeenPass
 from oneglance.engine.base import Batch, Engine, PassOutput
 from oneglance.verify.select import accept
 
@@ -50,20 +50,18 @@ def step(
     times.append(perf_counter())
 
     places = iter(range(len(rows)))
-    settled = [
-        _settle(target, s, guess, output, next(places), len(sequences))
-        if guess.error is None
-        else (guess.error, 0.0)
+    outcomes = [
+        guess.error or _settle(target, s, guess, output, next(places), len(sequences))
         for s, guess in zip(sequences, guesses, strict=True)
     ]
     failures = [_read(target, chunk, output, next(places)) for chunk in chunks]
-    times.append(perf_counter() - sum(watching for _, watching in settled))
+    times.append(perf_counter() - sum(s.seconds_shown for s in sequences))
 
     _share_time(sequences, chunks, sum(len(tree.tokens) for tree in rows), times)
     if able and not chunks:  # prompts cost less than drafts, row by row: nobody needs their logits
         costs = able[0][0].control.pass_costs
         costs.note(sum(len(tree.tokens) for tree in rows), times[3] - times[1], attended)
-    return [outcome for outcome, _ in settled], failures
+    return outcomes, failures
 
 
 def _settle(
@@ -73,20 +71,16 @@ def _settle(
     output: PassOutput,
     place: int,
     num_sequences: int,
-) -> tuple[Outcome, float]:
-    """What one sequence makes of its rows, the `place`-th tree of the pass.
-
-    Returns:
-        That, and the seconds for which a watcher looked on, which are no part of decoding.
-    """
-    proposal, logits, watching = guess.proposal, output.logits[place], 0.0
+) -> Outcome:
+    """What one sequence makes of its rows, the `place`-th tree of the pass."""
+    proposal, logits = guess.proposal, output.logits[place]
     try:
         # 3. Accept: keep the guesses that the target's law allows, add one token of its own.
         law = s.law(logits, proposal)
         acceptance = accept(proposal, law, s.noise)
         if s.watcher is not None:
-            seen = SeenPass(s.context, guess.num_asked, len(guess.draft), proposal, acceptance, law)
-            watching = _show(s.watcher, seen)
+            made = (guess.num_asked, len(guess.draft), proposal)
+            s.show(SeenPass(s.context, *made, acceptance, law))
 
         # 4. Commit: the cache keeps the rows of the accepted path (row 0 is the decided token).
         start, path = target.length(s.handle), [0, *(node + 1 for node in acceptance.path)]
@@ -101,15 +95,8 @@ def _settle(
             s.drafter.see_hidden(s.session, start, hidden)
         s.drafter.observe(s.session, decided)
     except Exception as error:
-        return error, watching
-    return delivery, watching
-
-
-def _show(watcher: PassWatcher, seen: SeenPass) -> float:
-    """Shows a pass; returns the seconds that this took."""
-    started = perf_counter()
-    watcher.see(seen)
-    return perf_counter() - started
+        return error
+    return delivery
 
 
 def _read(target: Engine, chunk: Chunk, output: PassOutput, place: int) -> Exception | None:
