@@ -12,14 +12,14 @@ from tests.server.asking import COUNTING, MODEL, Client, chat, stream, text_of
 
 def test_a_prediction_is_accepted_and_counted(client: Client, alone: dict[str, Any]) -> None:
     text = alone["rivers"].text
-    told: dict[str, Any] = {"speculation": {"k": 4}}
+    told: dict[str, Any] = {"speculation": {"drafter": "predicted", "k": 4}}
     answer = chat(client, prediction={"type": "content", "content": text}, extra_body=told)
     assert text_of(answer) == text
     assert answer.usage is not None
     details = answer.usage.completion_tokens_details
     assert details is not None
     assert details.accepted_prediction_tokens is not None
-    assert details.accepted_prediction_tokens > 8
+    assert details.accepted_prediction_tokens == 16
     wrong = [{"type": "text", "text": "Name three rivers. "}, {"type": "text", "text": text[:9]}]
     other = chat(client, prediction={"type": "content", "content": wrong})
     assert text_of(other) == text
