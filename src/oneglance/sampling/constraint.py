@@ -12,6 +12,7 @@ import json
 from collections import OrderedDict
 from functools import cached_property
 from importlib.util import find_spec
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,12 +34,13 @@ _WHITESPACE = r"[\x20\x0A\x0D\x09]{1,40}"
 
 
 class Grammars:
-    """Compiles constraints and remembers the last ones."""
+    """Compiles constraints and remembers the last ones; several threads may ask."""
 
     def __init__(self, table: TokenTable) -> None:
         """Takes the vocabulary; nothing is done with it before the first constraint."""
         self._table = table
         self._compiled: OrderedDict[Constraint, LLMatcher] = OrderedDict()
+        self._lock = Lock()
 
     def check(self, constraint: Constraint | TokenMask | None) -> None:
         """Refuses what cannot be enforced exactly.
@@ -69,15 +71,15 @@ class Grammars:
 
     def _matcher(self, constraint: Constraint) -> LLMatcher:
         """The compiled grammar, at its beginning; it must not be moved."""
-        if constraint in self._compiled:
+        with self._lock:
+            if constraint not in self._compiled:
+                self._check_possible(constraint)
+                self._compiled[constraint] = self._compile(constraint)
             self._compiled.move_to_end(constraint)
-            return self._compiled[constraint]
-        self._check_possible(constraint)
-        matcher = self._compile(constraint)
-        self._compiled[constraint] = matcher
-        if len(self._compiled) > _NUM_KEPT:
-            self._compiled.popitem(last=False)
-        return matcher
+            matcher = self._compiled[constraint]
+            if len(self._compiled) > _NUM_KEPT:
+                self._compiled.popitem(last=False)
+            return matcher
 
     def _check_possible(self, constraint: Constraint) -> None:
         if find_spec("llguidance") is None:
