@@ -142,7 +142,7 @@ def test_who_leaves_while_waiting_frees_the_place(slow_llm: LLM) -> None:
         assert running.service.scheduler.stats().num_decoding == 1
 
 
-def test_half_a_request_harms_nobody(running: Running) -> None:
+def test_half_a_request_harms_nobody(running: Running, caplog: pytest.LogCaptureFixture) -> None:
     for data in (
         raw_request(HELLO)[:-5],
         b"POST /v1/completions HTTP/1.1\r\n",
@@ -152,6 +152,7 @@ def test_half_a_request_harms_nobody(running: Running) -> None:
             connection.sendall(data)
     assert post(running).status_code == 200
     wait_until(lambda: running.service.traffic.num_open == 0)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 # Draining

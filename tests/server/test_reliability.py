@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from oneglance.llm import LLM
-from tests.server.plain import HELLO, NAME, SETTINGS, ask, events_of, raw_request
+from tests.server.plain import HELLO, NAME, SETTINGS, ask, events_of, get, raw_request
 from tests.server.running import Running, serving, wait_until
 
 PROMPTS = ["hello", "the end of", "a b a b a b", "in the long run " * 20, "once"]
@@ -107,6 +107,7 @@ def test_every_answer_is_the_one_that_it_would_be_alone(
         assert sum(load.done.values()) == num_clients * num_rounds
         wait_until(lambda: running.num_running == 0 and running.service.traffic.num_open == 0)
         assert ask("POST", f"{running.url}/v1/completions", json=HELLO).status_code == 200
+        assert 'status="5' not in get(f"{running.url}/metrics").text
     use = slow_llm.engine.page_use
     assert use is not None
     assert use.num_used == 0, "pages are left when all is over"
