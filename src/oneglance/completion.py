@@ -108,9 +108,28 @@ class Completion:
             usage["completion_tokens_details"] = prediction.to_dict()
         return usage
 
+    @property
+    def speculation(self) -> dict[str, object]:
+        """Who drafted, and what became of it: counts, rates, seconds by phase."""
+        stats = self.stats
+        return {
+            "drafter": self.drafter,
+            "passes": stats.passes,
+            "drafted": stats.drafted,
+            "accepted": stats.accepted,
+            "delivered": stats.delivered,
+            "acceptance_rate": stats.acceptance_rate,
+            "mean_accepted_length": stats.mean_accepted_length,
+            "seconds": {
+                "prefill": stats.prefill_seconds,
+                "draft": stats.draft_seconds,
+                "verify": stats.verify_seconds,
+                "accept": stats.accept_seconds,
+            },
+        }
+
     def to_dict(self) -> dict[str, object]:
         """The object that `oneglance generate --json` prints."""
-        stats = self.stats
         return {
             "text": self.text,
             "token_ids": list(self.token_ids),
@@ -119,21 +138,7 @@ class Completion:
             "seed": self.seed,
             "usage": self._usage(),
             "engine": self.engine.to_dict(),
-            "speculation": {
-                "drafter": self.drafter,
-                "passes": stats.passes,
-                "drafted": stats.drafted,
-                "accepted": stats.accepted,
-                "delivered": stats.delivered,
-                "acceptance_rate": stats.acceptance_rate,
-                "mean_accepted_length": stats.mean_accepted_length,
-                "seconds": {
-                    "prefill": stats.prefill_seconds,
-                    "draft": stats.draft_seconds,
-                    "verify": stats.verify_seconds,
-                    "accept": stats.accept_seconds,
-                },
-            },
+            "speculation": self.speculation,
         }
 
 

@@ -14,6 +14,8 @@ from oneglance.errors import ParameterError
 CACHE_VARIABLE = "ONEGLANCE_CACHE"
 ISA_VARIABLE = "ONEGLANCE_ISA"
 API_KEY_VARIABLE = "OPENAI_API_KEY"
+SERVER_KEYS_VARIABLE = "ONEGLANCE_API_KEYS"
+SERVE_PREFIX = "ONEGLANCE_SERVE_"
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,16 @@ class Environment:
             the best that the CPU has. Which names there are depends on the build and the CPU, so
             that the engine checks it.
         api_key: `OPENAI_API_KEY`, sent to the servers that a user names; None: no key is sent.
+        server_keys: `ONEGLANCE_API_KEYS`, the keys that `oneglance serve` lets in; None: not set.
+        serve: settings of `oneglance serve` by name, from variables such as
+            `ONEGLANCE_SERVE_PORT`.
     """
 
     cache_dir: Path
     isa: str | None = None
     api_key: str | None = field(default=None, repr=False)
+    server_keys: str | None = field(default=None, repr=False)
+    serve: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def models_dir(self) -> Path:
@@ -59,6 +66,12 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         # An empty value is the usual way to switch a variable off.
         isa=variables.get(ISA_VARIABLE) or None,
         api_key=variables.get(API_KEY_VARIABLE) or None,
+        server_keys=variables.get(SERVER_KEYS_VARIABLE) or None,
+        serve={
+            name.removeprefix(SERVE_PREFIX).lower(): value
+            for name, value in variables.items()
+            if name.startswith(SERVE_PREFIX) and value
+        },
     )
 
 

@@ -7,7 +7,12 @@
     ├── CheckpointError            a model file is missing, truncated, corrupt or of an unknown kind
     ├── DownloadError              a model could not be fetched from any of its sources
     ├── EndpointError              a server cannot be reached, or does not speak the API
-    └── CapacityError              the prompt or batch does not fit the context or the cache
+    ├── CapacityError              the prompt or batch does not fit the context or the cache
+    └── ServiceError               a request that was in order was not answered, or not to its end
+        ├── OverloadError          too many requests wait already; a later attempt may succeed
+        ├── DrainingError          the service takes no new requests, or has ended
+        ├── DeadlineError          the request's time was up before its answer had ended
+        └── CancelledError         the request was cancelled
 
 Each message is one sentence or two: the bad value, then the remedy.
 """
@@ -43,3 +48,23 @@ class EndpointError(OneglanceError):
 
 class CapacityError(OneglanceError):
     """A prompt or batch does not fit the context length or the key-value cache."""
+
+
+class ServiceError(OneglanceError):
+    """A request that was in order was not answered, or not to its end."""
+
+
+class OverloadError(ServiceError):
+    """Too many requests wait already; a later attempt may succeed."""
+
+
+class DrainingError(ServiceError):
+    """The service takes no new requests, or has ended."""
+
+
+class DeadlineError(ServiceError):
+    """The request's time was up before its answer had ended."""
+
+
+class CancelledError(ServiceError):
+    """The request was cancelled."""

@@ -27,6 +27,8 @@ from oneglance.engine.base import Engine
 from oneglance.engine.factory import make_engine
 from oneglance.engine.prefix import PrefixStore
 from oneglance.errors import ParameterError, UnsupportedError
+from oneglance.scheduler.config import SchedulerConfig
+from oneglance.scheduler.scheduler import Scheduler
 from oneglance.types import ProgressCallback
 
 DEFAULT_MODEL = "smollm2-135m"
@@ -206,6 +208,24 @@ class LLM:
                 if delivery.ending is not None:
                     completions[index] = self._completion(decoder, sequence)
         return [completions[index] for index in range(len(prompts))]
+
+    def scheduler(self, config: SchedulerConfig = SchedulerConfig()) -> Scheduler:
+        """Answers many requests at once, in a thread of its own.
+
+        Until it is shut down, use this object for `encode` and its properties only: the engine and
+        the drafters belong to that thread.
+
+        Args:
+            config: how much may run and wait at the same time.
+
+        Raises:
+            OneglanceError: the drafter cannot be made.
+        """
+        self._prefixes.clear()
+        return Scheduler(
+            lambda drafter, has_prediction: self._decoder(drafter, None, None, has_prediction),
+            config,
+        )
 
     def encode(self, prompt: Prompt, raw: bool = False) -> list[int]:
         """Token ids of a prompt as the model gets them.

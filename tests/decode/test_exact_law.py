@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from oneglance.config import SamplingParams
+from oneglance.control.allocation import Fixed
 from oneglance.control.controller import cut_drafts
+from oneglance.decode import propose as propose_module
 from oneglance.decode import sequence as sequence_module
 from oneglance.decode import step as step_module
 from oneglance.decode.loop import Decoder
@@ -150,12 +152,12 @@ def test_drafts_that_are_cut_keep_the_law(monkeypatch: pytest.MonkeyPatch) -> No
     """What is left out depends on the draft itself, which is a function of the prefix."""
     sizes: set[tuple[int, int]] = set()
 
-    def noting(lengths: Any, drafts: Sequence[Proposal]) -> list[Proposal]:
-        cut = cut_drafts(lengths, drafts)
+    def noting(lengths: Any, drafts: Sequence[Proposal], besides: Fixed) -> list[Proposal]:
+        cut = cut_drafts(lengths, drafts, besides)
         sizes.update((len(draft), len(left)) for draft, left in zip(drafts, cut, strict=True))
         return cut
 
-    monkeypatch.setattr(step_module, "cut_drafts", noting)
+    monkeypatch.setattr(propose_module, "cut_drafts", noting)
     target = ScriptedEngine(random_script(V, seed=7), V)
     params = SamplingParams(max_tokens=5, temperature=1.0)
     plain = answer_law(Decoder(target, vocabulary(), NoDrafter()), PROMPT, params)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from oneglance.config import SamplingParams
-from oneglance.control.length import FixedLength
+from oneglance.control.length import Control, FixedLength
 from oneglance.decode.sequence import DecodingSequence, Delivery, Vocabulary
+from oneglance.drafters.none import NoDrafter
 from oneglance.sampling.noise import SequentialNoise
 from oneglance.sampling.softmax import softmax
 from oneglance.types import ROOT, Float32Array, Float64Array, Proposal
@@ -23,6 +24,8 @@ EOS = 4
 def begin(max_new_tokens: int = 50, ignore_eos: bool = False, **params: object) -> DecodingSequence:
     return DecodingSequence(
         handle=7,
+        drafter=NoDrafter(),
+        control=Control(),
         prompt=PROMPT,
         params=SamplingParams(ignore_eos=ignore_eos, **params),  # type: ignore[arg-type]
         noise=SequentialNoise(0),

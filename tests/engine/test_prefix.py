@@ -74,8 +74,8 @@ def test_rows_beyond_the_answer_are_dropped() -> None:
     store = PrefixStore(engine, 1)
     store.keep(fed(engine, [1, 2, 3, 4]), [1, 2])
     assert engine.length(store.open([1, 2, 3, 4, 0])) == 2
-    store.keep(fed(engine, [1]), [1, 2, 3])  # the last tokens of an answer are not fed yet
-    assert engine.length(store.open([1, 2, 3])) == 1
+    store.keep(fed(engine, [3]), [3, 2, 3])  # the last tokens of an answer are not fed yet
+    assert engine.length(store.open([3, 2, 3])) == 1
 
 
 def test_bits_after_a_kept_prefix_are_those_of_a_fresh_start() -> None:

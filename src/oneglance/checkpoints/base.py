@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,11 +135,22 @@ class Tokenizer(ABC):
 class ChatTemplate(ABC):
     """Renders a conversation into the prompt that the model was trained on."""
 
+    source: str
+    """What the template is written as."""
+
     @abstractmethod
     def render(
-        self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = True
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> str:
         """The prompt text. To get its token ids, use `encode`, which a message cannot deceive.
+
+        Args:
+            messages: with "role" and "content", and what else the template reads.
+            add_generation_prompt: whether to open the answer's turn.
+            tools: what the model is told it can call; a template may have no place for them.
 
         Raises:
             ParameterError: the template refuses the messages (roles out of order, say).
@@ -148,13 +160,14 @@ class ChatTemplate(ABC):
     def encode(
         self,
         tokenizer: Tokenizer,
-        messages: Sequence[Mapping[str, str]],
+        messages: Sequence[Mapping[str, Any]],
         add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> list[int]:
         """Token ids of the rendered conversation.
 
-        Control tokens of the template are parsed; their spelling inside a message's content is
-        text, so that user text cannot forge a turn.
+        Control tokens of the template are parsed; their spelling anywhere inside a message or a
+        tool is text, so that user text cannot forge a turn. Arguments are those of `render`.
 
         Raises:
             ParameterError: the template refuses the messages (roles out of order, say).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn
@@ -46,7 +46,10 @@ class JinjaChatTemplate(ChatTemplate):
             ) from error
 
     def render(
-        self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = True
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> str:
         """The prompt text; see `ChatTemplate.render`.
 
@@ -56,7 +59,7 @@ class JinjaChatTemplate(ChatTemplate):
         variables: dict[str, Any] = {
             **self._special_tokens,
             "messages": [dict(message) for message in messages],
-            "tools": None,
+            "tools": list(tools) or None,
             "documents": None,
             "add_generation_prompt": add_generation_prompt,
         }
@@ -71,8 +74,9 @@ class JinjaChatTemplate(ChatTemplate):
     def encode(
         self,
         tokenizer: Tokenizer,
-        messages: Sequence[Mapping[str, str]],
+        messages: Sequence[Mapping[str, Any]],
         add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> list[int]:
         """Token ids of the rendered conversation; see `ChatTemplate.encode`.
 
@@ -86,9 +90,8 @@ class JinjaChatTemplate(ChatTemplate):
                 a message says where that spells a control token.
         """
         spellings = [tokenizer.token_label(token_id) for token_id in sorted(tokenizer.special_ids)]
-        guard = _Guard.of(spellings, messages, self.source)
-        guarded = [guard.hide_in_message(message) for message in messages]
-        rendered = self.render(guarded, add_generation_prompt)
+        guard = _Guard.of(spellings, [messages, tools], self.source)
+        rendered = self.render(guard.hide(messages), add_generation_prompt, guard.hide(tools))
         token_ids: list[int] = []
         for run in guard.runs(rendered):
             token_ids += tokenizer.encode(guard.restore(run), parse_special=guard.mark not in run)
@@ -114,12 +117,8 @@ class _Guard:
     hidden: list[str]
 
     @classmethod
-    def of(
-        cls, spellings: Sequence[str], messages: Sequence[Mapping[str, str]], source: str
-    ) -> _Guard:
-        texts = [source, *spellings]
-        texts += [value for message in messages for value in message.values()]
-        used = set().union(*(text for text in texts if isinstance(text, str)))
+    def of(cls, spellings: Sequence[str], values: Any, source: str) -> _Guard:
+        used = set().union(source, *spellings, *_texts(values))
         mark = next((c for c in map(chr, range(FIRST_MARK, LAST_MARK)) if c not in used), None)
         if mark is None:
             raise ParameterError(
@@ -134,12 +133,16 @@ class _Guard:
             hidden=[],
         )
 
-    def hide_in_message(self, message: Mapping[str, str]) -> dict[str, str]:
-        """The message with its values guarded; a value that is no text is left to the template."""
-        return {
-            key: self._hide_in_value(value) if isinstance(value, str) else value
-            for key, value in message.items()
-        }
+    def hide(self, value: Any) -> Any:
+        """A value with all its texts guarded, however deep they lie."""
+        if isinstance(value, str):
+            return self._hide_in_text(value)
+        if isinstance(value, Mapping):
+            # Keys are chosen by users only within schemas and arguments.
+            return {self.hide(key): self.hide(each) for key, each in value.items()}
+        if isinstance(value, Sequence):
+            return [self.hide(each) for each in value]
+        return value
 
     def runs(self, rendered: str) -> list[str]:
         """Cuts rendered text, at control tokens, into runs that either have marks or have none."""
@@ -168,7 +171,7 @@ class _Guard:
             )
         return text
 
-    def _hide_in_value(self, value: str) -> str:
+    def _hide_in_text(self, value: str) -> str:
         if self.spellings is None:
             return value
         text = self.spellings.sub(lambda match: self._hide(match[0]), value)
@@ -189,6 +192,17 @@ class _Guard:
     def _hide(self, text: str) -> str:
         self.hidden.append(text)
         return f"{self.mark}{len(self.hidden) - 1}{self.mark}"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in a value, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts(list(value.items()))
+    elif isinstance(value, Sequence):
+        for each in value:
+            yield from _texts(each)
 
 
 class _GenerationTag(Extension):

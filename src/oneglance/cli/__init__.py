@@ -18,6 +18,7 @@ from oneglance.cli import (
     generate,
     models,
     plan,
+    serve,
     train,
 )
 from oneglance.errors import OneglanceError
@@ -34,6 +35,7 @@ app.command()(demo.demo)
 app.command()(calibrate.calibrate)
 app.command()(plan.plan)
 app.command()(bench.bench)
+app.command()(serve.serve)
 app.add_typer(audit.app, name="audit")
 app.add_typer(models.app, name="models")
 app.add_typer(train.app, name="train")

@@ -47,6 +47,10 @@ class Fixed:
     attended: float = 0.0
 
 
+NOTHING = Fixed(0.0, 0.0)
+"""A pass in which nothing is yet."""
+
+
 def allocate(
     offers: Sequence[Offer], fixed: Fixed, costs: PassCosts, price: DraftPrice = FREE
 ) -> list[int]:

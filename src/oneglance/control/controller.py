@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oneglance.control.allocation import Fixed, Offer, allocate
+from oneglance.control.allocation import NOTHING, Fixed, Offer, allocate
 from oneglance.control.length import MAX_LENGTH, DraftLength, FixedLength, MeasuredLength
 from oneglance.types import Proposal
 
@@ -21,16 +21,19 @@ HORIZON = 64
 not be read again."""
 
 
-def choose_lengths(lengths: Sequence[DraftLength], rooms: Sequence[int]) -> list[int]:
+def choose_lengths(
+    lengths: Sequence[DraftLength], rooms: Sequence[int], besides: Fixed = NOTHING
+) -> list[int]:
     """The most tokens to draft in a row for each sequence of a pass.
 
     Args:
         lengths: what is known of each sequence.
         rooms: the most that each could make use of.
+        besides: what else the pass will hold: prompts, and sequences that others draft for.
     """
     chosen = [0] * len(lengths)
     asking: list[tuple[int, MeasuredLength]] = []
-    fixed_rows, attended = 0, 0.0
+    fixed_rows, attended = besides.num_rows, besides.attended
     for index, (length, room) in enumerate(zip(lengths, rooms, strict=True)):
         fixed_rows, attended = fixed_rows + 1, attended + length.context
         if isinstance(length, FixedLength):
@@ -46,7 +49,7 @@ def choose_lengths(lengths: Sequence[DraftLength], rooms: Sequence[int]) -> list
             else:
                 asking.append((index, length))
     if asking:
-        fixed = Fixed(fixed_rows, len(lengths), attended)
+        fixed = Fixed(fixed_rows, len(lengths) + besides.tokens, attended)
         for (index, _), number in zip(asking, _lengths(asking, rooms, fixed), strict=True):
             chosen[index] = number
     return chosen
@@ -102,12 +105,15 @@ def note_draft(
         asked[0].control.draft_costs.note(num_tokens, seconds, num_unseen)
 
 
-def cut_drafts(lengths: Sequence[DraftLength], drafts: Sequence[Proposal]) -> list[Proposal]:
+def cut_drafts(
+    lengths: Sequence[DraftLength], drafts: Sequence[Proposal], besides: Fixed = NOTHING
+) -> list[Proposal]:
     """The part of each draft that is worth its rows.
 
     Args:
         lengths: what is known of each sequence.
         drafts: what was drafted for it.
+        besides: as for `choose_lengths`.
 
     Returns:
         Beginnings of the drafts that can be cut, the others as they are.
@@ -122,11 +128,12 @@ def cut_drafts(lengths: Sequence[DraftLength], drafts: Sequence[Proposal]) -> li
         return cut
     is_open = {index for index, _, _ in found}
     fixed_rows = [0 if index in is_open else len(draft) for index, draft in enumerate(drafts)]
+    taken = zip(lengths, fixed_rows, strict=True)
     said = [draft.expected or 0.0 for index, draft in enumerate(drafts) if index not in is_open]
     fixed = Fixed(
-        len(lengths) + sum(fixed_rows),
-        len(lengths) + sum(said),
-        sum(length.context * (1 + rows) for length, rows in zip(lengths, fixed_rows, strict=True)),
+        besides.num_rows + len(lengths) + sum(fixed_rows),
+        besides.tokens + len(lengths) + sum(said),
+        besides.attended + sum(length.context * (1 + rows) for length, rows in taken),
     )
     offers = [
         Offer(length.reaches(len(draft), draft.expected), length.context)

@@ -22,7 +22,7 @@ from oneglance.control.length import (
 from oneglance.decode.sequence import DecodingSequence, Delivery, Vocabulary
 from oneglance.decode.step import step
 from oneglance.drafters.base import DraftContext, Drafter, DraftHints
-from oneglance.engine.base import Engine
+from oneglance.engine.base import Engine, SequenceId
 from oneglance.engine.prefill import prefill
 from oneglance.engine.prefix import PrefixStore
 from oneglance.errors import CapacityError, ParameterError
@@ -104,29 +104,9 @@ class Decoder:
             noise: where random choices come from, for tests; None: as the seed says, or fresh.
             hints: for the drafter.
         """
-        room = self.target.config.context_length - len(prompt)
         handle = self.target.open() if self.prefixes is None else self.prefixes.open(prompt)
         try:
-            sequence = DecodingSequence(
-                handle=handle,
-                prompt=tuple(prompt),
-                params=params,
-                noise=noise_for(params) if noise is None else noise,
-                vocabulary=self.vocabulary,
-                max_new_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
-                draft_length=self._draft_length(len(prompt)),
-                num_tree_nodes=self.tree_nodes,
-            )
-            sequence.session = self.drafter.start(
-                DraftContext(
-                    prompt=tuple(prompt),
-                    params=sequence.params,
-                    noise=sequence.noise,
-                    eos_ids=sequence.eos_ids,
-                    hints=hints,
-                    sequence=handle,
-                )
-            )
+            sequence = self.open(handle, prompt, params, noise, hints)
             try:
                 self._prefill(sequence)
             except BaseException:
@@ -137,9 +117,80 @@ class Decoder:
             raise
         return sequence
 
+    def open(
+        self,
+        handle: SequenceId,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        noise: Noise | None = None,
+        hints: DraftHints = DraftHints(),
+        max_positions: int | None = None,
+    ) -> DecodingSequence:
+        """An answer to a prompt of which nothing is read yet but what `handle` holds.
+
+        Args:
+            handle: of the target's engine; holds a beginning of the prompt without its last token,
+                perhaps an empty one. Where the drafter must see more of it, it is cut.
+            prompt: as for `begin`.
+            params: as for `begin`.
+            noise: as for `begin`.
+            hints: as for `begin`.
+            max_positions: of prompt and answer; None: the model's context.
+        """
+        context = self.target.config.context_length
+        limit = context if max_positions is None else min(context, max_positions)
+        room = limit - len(prompt)
+        sequence = DecodingSequence(
+            handle=handle,
+            drafter=self.drafter,
+            control=self.control,
+            prompt=tuple(prompt),
+            params=params,
+            noise=noise_for(params) if noise is None else noise,
+            vocabulary=self.vocabulary,
+            max_new_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
+            draft_length=self._draft_length(len(prompt)),
+            num_tree_nodes=self.tree_nodes,
+            hints=hints,
+        )
+        self._start_drafter(sequence)
+        return sequence
+
+    def suspend(self, sequence: DecodingSequence) -> None:
+        """Releases what an answer in progress holds; `resume` goes on with it.
+
+        What was decided stays decided, and the randomness is where it was: how often and when an
+        answer is suspended changes no token of it.
+        """
+        try:
+            self.drafter.close(sequence.session)
+        finally:
+            self.target.close(sequence.handle)
+
+    def resume(self, sequence: DecodingSequence, handle: SequenceId) -> None:
+        """Goes on with a suspended answer; as after `open`, it has to be read.
+
+        Args:
+            sequence: was suspended.
+            handle: of the target's engine; holds a beginning of prompt and answer without the last
+                token, perhaps an empty one.
+        """
+        sequence.handle = handle
+        self._start_drafter(sequence)
+
     def step(self, sequences: Sequence[DecodingSequence]) -> list[Delivery]:
-        """One pass over these sequences; see `decode/step.py`."""
-        return step(self.target, self.drafter, sequences, self.control)
+        """One pass over these sequences; see `decode/step.py`.
+
+        Raises:
+            Exception: a sequence cannot go on; the others have gained their tokens all the same.
+        """
+        outcomes, _ = step(self.target, sequences)
+        deliveries = []
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+            deliveries.append(outcome)
+        return deliveries
 
     def run(
         self,
@@ -180,11 +231,15 @@ class Decoder:
                 for sequence in open_sequences.values():
                     endings.callback(self.end, sequence)
 
-    def end(self, sequence: DecodingSequence) -> None:
+    def end(self, sequence: DecodingSequence, group: str = "") -> None:
         """Releases what a sequence holds in the target's cache and in the drafter.
 
         The cache of an answer that came to its end may be kept for the next prompt; what was
         interrupted, perhaps within a pass, is dropped.
+
+        Args:
+            sequence: an answer, ended or not.
+            group: whose prompts may begin with what is kept.
         """
         try:
             self.drafter.close(sequence.session)
@@ -192,25 +247,45 @@ class Decoder:
             if self.prefixes is None or sequence.ending is None:
                 self.target.close(sequence.handle)
             else:
-                self.prefixes.keep(sequence.handle, sequence.history.tokens())
+                self.prefixes.keep(sequence.handle, sequence.history.tokens(), group)
 
     def _prefill(self, sequence: DecodingSequence) -> None:
         """Feeds the prompt but for its last token, and shows the drafter what it wants to see."""
         started = perf_counter()
         handle, drafter, layers = sequence.handle, self.drafter, self.drafter.hidden_layers
-        num_known = self.target.length(handle)
-        if layers:  # a kept prefix has no hidden states
-            num_known = min(num_known, drafter.first_unseen(sequence.session))
-            self.target.truncate(handle, num_known)
         prefill(
             self.target,
             handle,
-            sequence.history.prompt[num_known:-1],
+            sequence.unread(self.target.length(handle)),
             self.engine_config.prefill_chunk,
             hidden_layers=layers,
             see_hidden=partial(drafter.see_hidden, sequence.session) if layers else None,
         )
         sequence.stats.prefill_seconds = perf_counter() - started
+
+    def _start_drafter(self, sequence: DecodingSequence) -> None:
+        """Begins a session with what was decided so far, and unreads what it has to see."""
+        drafter, history = self.drafter, sequence.history
+        sequence.session = drafter.start(
+            DraftContext(
+                prompt=history.prompt,
+                params=sequence.params,
+                noise=sequence.noise,
+                eos_ids=sequence.eos_ids,
+                hints=sequence.hints,
+                sequence=sequence.handle,
+            )
+        )
+        try:
+            if history.num_output:
+                drafter.observe(sequence.session, history.output)
+            if drafter.hidden_layers:  # a kept prefix has no hidden states
+                num_seen = drafter.first_unseen(sequence.session)
+                if num_seen < self.target.length(sequence.handle):
+                    self.target.truncate(sequence.handle, num_seen)
+        except BaseException:
+            drafter.close(sequence.session)
+            raise
 
     def _draft_length(self, num_prompt: int) -> DraftLength:
         if self.k == "auto" and self.drafter.chooses_length:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from oneglance.config import LogitsProcessor, SamplingParams
-from oneglance.control.length import DraftLength
+from oneglance.control.length import MAX_LENGTH, Control, DraftLength, FixedLength
 from oneglance.decode.stop import Ending, StopTracker
-from oneglance.drafters.base import DraftRequest
+from oneglance.drafters.base import Drafter, DraftHints, DraftRequest
 from oneglance.engine.base import SequenceId, TreeRows
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise, Noise
@@ -61,11 +61,22 @@ class Delivery:
 
 
 class DecodingSequence:
-    """The state of one request between passes. Created by `decode.loop.begin`."""
+    """The state of one request between passes. Created by `Decoder.open`.
+
+    Attributes:
+        handle: its sequence in the target's engine.
+        drafter: guesses for it; `session` is what the drafter knows of it.
+        control: what was learned of this target and this drafter.
+        hints: for the drafter.
+        draft_length: how much to draft.
+        may_draft: nothing is drafted where this is False, such as where the cache has no room.
+    """
 
     def __init__(
         self,
         handle: SequenceId,
+        drafter: Drafter[Any],
+        control: Control,
         prompt: tuple[int, ...],
         params: SamplingParams,
         noise: Noise | KeyedNoise,
@@ -73,9 +84,14 @@ class DecodingSequence:
         max_new_tokens: int,
         draft_length: DraftLength,
         num_tree_nodes: int | None = None,
+        hints: DraftHints = DraftHints(),
     ) -> None:
         """Starts an answer to `prompt` of at most `max_new_tokens` tokens."""
         self.handle = handle
+        self.drafter = drafter
+        self.control = control
+        self.hints = hints
+        self.may_draft = True
         self.noise = noise
         self.session: Any = None  # of whatever type the drafter uses
         self.draft_length = draft_length
@@ -100,7 +116,23 @@ class DecodingSequence:
 
         A pass delivers one token more than it accepts, hence one less than remains.
         """
-        return self._stop.num_remaining - 1
+        return self._stop.num_remaining - 1 if self.may_draft else 0
+
+    @property
+    def most_rows(self) -> int:
+        """The most rows that it can have in the next pass."""
+        nodes = self._num_tree_nodes
+        if nodes is None or self.draft_room == 0:
+            most = MAX_LENGTH
+            if isinstance(self.draft_length, FixedLength):
+                most = self.draft_length.num_draft_tokens
+            nodes = min(self.draft_room, most)
+            nodes += self.drafter.num_further if nodes else 0
+        return 1 + nodes
+
+    def unread(self, num_known: int) -> tuple[int, ...]:
+        """The decided tokens, all but the last, that follow the first `num_known` ones."""
+        return self.history.tokens()[num_known:-1]
 
     @property
     def context(self) -> int:

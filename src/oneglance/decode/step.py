@@ -4,62 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any
 
-from oneglance.control.controller import choose_lengths, cut_drafts, note_draft
-from oneglance.control.length import Control
+from oneglance.control.allocation import Fixed
+from oneglance.decode.propose import Guess, propose
+from oneglance.decode.reading import Chunk
 from oneglance.decode.sequence import DecodingSequence, Delivery
-from oneglance.drafters.base import Drafter, DraftRequest
-from oneglance.engine.base import Batch, Engine
-from oneglance.types import Proposal
+from oneglance.engine.base import Batch, Engine, PassOutput
 from oneglance.verify.select import accept
+
+Outcome = Delivery | Exception
+"""What a sequence delivered, or why it cannot go on."""
 
 
 def step(
-    target: Engine,
-    drafter: Drafter[Any],
-    sequences: Sequence[DecodingSequence],
-    control: Control,
-) -> list[Delivery]:
+    target: Engine, sequences: Sequence[DecodingSequence], chunks: Sequence[Chunk] = ()
+) -> tuple[list[Outcome], list[Exception | None]]:
     """One pass of the target over all sequences; each gains 1 to K + 1 tokens.
 
     Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318. Each sequence is accepted
-    on its own, however far it gets (ragged acceptance).
+    on its own, however far it gets (ragged acceptance). Its drafter changes how soon tokens come,
+    never which.
 
     Args:
         target: the model whose law the answers follow.
-        drafter: guesses; it changes how soon tokens come, never which.
         sequences: answers in progress; each has one decided token that is not in the cache yet.
-        control: told what the pass cost.
+        chunks: of texts that are still being read: they go along in the same pass.
 
     Returns:
-        What each sequence delivered, in order.
+        The outcome of each sequence, and for each chunk what went wrong with it, if anything. An
+        error that only one of them is to blame for leaves the others as they would be without it.
     """
     times = [perf_counter()]
-    contexts = [s.context for s in sequences]
+    attended = sum(chunk.num_attended(target) for chunk in chunks)
 
-    # 1. Propose: the drafter guesses what comes next, a chain or a tree of tokens.
-    lengths = [s.draft_length for s in sequences]
-    wishes = choose_lengths(lengths, [s.draft_room for s in sequences])
-    requests = [s.draft_request(wish) for s, wish in zip(sequences, wishes, strict=True)]
-    asked = perf_counter()
-    drafts = drafter.propose(requests)
-    note_draft(lengths, wishes, drafts, perf_counter() - asked)
-    for request, draft in zip(requests, drafts, strict=True):
-        _check_size(drafter, request, draft)
-    # Of what is a function of the prefix, the part that is not worth its rows is left out.
-    proposals = drafts if drafter.reaches_further else cut_drafts(lengths, drafts)
+    # 1. Propose: the drafters guess what comes next, chains or trees of tokens.
+    guesses = propose(sequences, Fixed(sum(map(len, chunks)), 0.0, attended))
     times.append(perf_counter())
 
-    # 2. Verify: one pass evaluates the last decided token and every guess after it.
-    rows = [s.rows(proposal) for s, proposal in zip(sequences, proposals, strict=True)]
-    output = target.forward(Batch(tuple(rows), drafter.hidden_layers))
+    # 2. Verify: one pass evaluates the last decided token of each and every guess after it.
+    able = [(s, guess) for s, guess in zip(sequences, guesses, strict=True) if guess.error is None]
+    rows = [*(s.rows(guess.proposal) for s, guess in able), *(chunk.rows() for chunk in chunks)]
+    attended += sum((len(guess.proposal) + 1) * s.context for s, guess in able)
+    output = target.forward(Batch(tuple(rows), _hidden_layers(sequences, chunks)))
     times.append(perf_counter())
 
-    deliveries = []
-    for i, (s, draft, proposal) in enumerate(zip(sequences, drafts, proposals, strict=True)):
+    places = iter(range(len(rows)))
+    outcomes = [
+        guess.error or _settle(target, s, guess, output, next(places), len(sequences))
+        for s, guess in zip(sequences, guesses, strict=True)
+    ]
+    failures = [_read(target, chunk, output, next(places)) for chunk in chunks]
+    times.append(perf_counter())
+
+    _share_time(sequences, chunks, sum(len(tree.tokens) for tree in rows), times)
+    if able and not chunks:  # prompts cost less than drafts, row by row: nobody needs their logits
+        costs = able[0][0].control.pass_costs
+        costs.note(sum(len(tree.tokens) for tree in rows), times[3] - times[1], attended)
+    return outcomes, failures
+
+
+def _settle(
+    target: Engine,
+    s: DecodingSequence,
+    guess: Guess,
+    output: PassOutput,
+    place: int,
+    num_sequences: int,
+) -> Outcome:
+    """What one sequence makes of its rows, the `place`-th tree of the pass."""
+    draft, proposal, logits = guess.draft, guess.proposal, output.logits[place]
+    try:
         # 3. Accept: keep the guesses that the target's law allows, add one token of its own.
-        logits = output.logits[i]
         law = s.law(logits, proposal)
         acceptance = accept(proposal, law, s.noise)
 
@@ -67,36 +82,49 @@ def step(
         start, path = target.length(s.handle), [0, *(node + 1 for node in acceptance.path)]
         target.commit(s.handle, path)
         decided, delivery = s.deliver(proposal, acceptance, law)
-        s.draft_length.note(draft, len(proposal), decided, len(sequences))
-        drafter.see(s.session, proposal, logits)
-        if drafter.hidden_layers:
-            hidden = {layer: states[i][path] for layer, states in output.hidden.items()}
-            drafter.see_hidden(s.session, start, hidden)
-        drafter.observe(s.session, decided)
-        deliveries.append(delivery)
-    times.append(perf_counter())
-
-    _share_time(sequences, times)
-    num_rows = [len(proposal) + 1 for proposal in proposals]
-    attended = sum(count * context for count, context in zip(num_rows, contexts, strict=True))
-    control.pass_costs.note(sum(num_rows), times[3] - times[1], attended)
-    return deliveries
+        s.draft_length.note(draft, len(proposal), decided, num_sequences)
+        s.drafter.see(s.session, proposal, logits)
+        if layers := s.drafter.hidden_layers:
+            hidden = {layer: output.hidden[layer][place][path] for layer in layers}
+            s.drafter.see_hidden(s.session, start, hidden)
+        s.drafter.observe(s.session, decided)
+    except Exception as error:
+        return error
+    return delivery
 
 
-def _check_size(drafter: Drafter[Any], request: DraftRequest[Any], proposal: Proposal) -> None:
-    """A drafter that drafts more than it was asked for has a bug, hence assertions."""
-    max_depth, max_nodes = request.max_depth, request.num_tree_nodes
-    if not drafter.reaches_further:
-        max_depth = request.num_draft_tokens
-        max_nodes = max_depth if max_nodes is None else max_nodes
-    assert proposal.max_depth <= max_depth, "more was drafted than asked for"
-    assert max_nodes is None or len(proposal) <= max_nodes, "more was drafted than asked for"
+def _read(target: Engine, chunk: Chunk, output: PassOutput, place: int) -> Exception | None:
+    try:
+        chunk.commit(target, output, place)
+    except Exception as error:
+        return error
+    return None
 
 
-def _share_time(sequences: Sequence[DecodingSequence], times: list[float]) -> None:
-    """Books the pass's time to its sequences in equal parts, so that pooled sums are true."""
+def _hidden_layers(
+    sequences: Sequence[DecodingSequence], chunks: Sequence[Chunk]
+) -> tuple[int, ...]:
+    """The layers whose states some drafter of the pass wants to see."""
+    drafters = [s.drafter for s in (*sequences, *(chunk.sequence for chunk in chunks))]
+    return tuple(sorted({layer for drafter in drafters for layer in drafter.hidden_layers}))
+
+
+def _share_time(
+    sequences: Sequence[DecodingSequence],
+    chunks: Sequence[Chunk],
+    num_rows: int,
+    times: list[float],
+) -> None:
+    """Books the pass's time so that pooled sums are true.
+
+    Chunks get their part of the pass by their rows, the sequences the rest in equal parts.
+    """
     start, drafted, verified, accepted = times
+    a_row = (verified - drafted) / num_rows
+    for chunk in chunks:
+        chunk.sequence.stats.prefill_seconds += a_row * len(chunk)
+    verifying = (verified - drafted) - a_row * sum(map(len, chunks))
     for s in sequences:
         s.stats.draft_seconds += (drafted - start) / len(sequences)
-        s.stats.verify_seconds += (verified - drafted) / len(sequences)
+        s.stats.verify_seconds += verifying / len(sequences)
         s.stats.accept_seconds += (accepted - verified) / len(sequences)

@@ -95,6 +95,7 @@ class Drafter(ABC, Generic[Session]):
         uses_prediction: it can make use of a prediction of the answer.
         reaches_further: some of its tokens are there to learn from, not to be accepted; they may
             lie deeper than K, and there may be more than K of them without a node budget.
+        num_further: how many more at most; 0 unless it reaches further.
         hidden_layers: of which layers of the target it reads hidden states, as
             `Batch.hidden_layers` counts them; none: `see_hidden` is never called.
         own_weights: weights that one pass of the model that drafts reads; 0: there is none. What a
@@ -105,6 +106,7 @@ class Drafter(ABC, Generic[Session]):
     chooses_length: bool = False
     uses_prediction: bool = False
     reaches_further: bool = False
+    num_further: int = 0
     hidden_layers: tuple[int, ...] = ()
     own_weights: int = 0
 

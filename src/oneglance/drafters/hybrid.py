@@ -122,6 +122,7 @@ class HybridDrafter(Drafter[HybridSession]):
         self.name = "+".join(names)
         self.uses_prediction = any(drafter.uses_prediction for drafter in drafters)
         self.reaches_further = any(drafter.reaches_further for drafter in drafters)
+        self.num_further = sum(drafter.num_further for drafter in drafters)
         self.hidden_layers = tuple(sorted({i for each in drafters for i in each.hidden_layers}))
         for name in names:
             if names.count(name) > 1:

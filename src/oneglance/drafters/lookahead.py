@@ -105,6 +105,7 @@ class LookaheadDrafter(Drafter[LookaheadSession]):
         """Takes the target's vocabulary size, to which its rows are cut, and the sizes."""
         self._vocab_size = vocab_size
         self._shape = shape
+        self.num_further = (shape.window + shape.guesses) * (shape.ngram - 1)
 
     def start(self, context: DraftContext) -> LookaheadSession:
         """Fills the pool from the prompt, and row 0 of the window with tokens of it."""

@@ -166,6 +166,21 @@ class PassOutput:
     top: tuple[TopTokens, ...] = ()
 
 
+@dataclass(frozen=True)
+class PageUse:
+    """How full a cache is.
+
+    Attributes:
+        page_size: positions of a page.
+        limit: most pages that there may be; None: no limit.
+        num_used: pages that sequences hold.
+    """
+
+    page_size: int
+    limit: int | None
+    num_used: int
+
+
 class Engine(ABC):
     """A model with its weights, its key-value cache and its device. Not safe for several threads.
 
@@ -219,3 +234,16 @@ class Engine(ABC):
     @abstractmethod
     def close(self, sequence: SequenceId) -> None:
         """Ends a sequence and releases its pages."""
+
+    @property
+    def page_use(self) -> PageUse | None:
+        """How full the cache is; None where it is not made of pages."""
+        return None
+
+    def num_missing_pages(self, num_rows: Mapping[SequenceId, int]) -> int:  # noqa: ARG002
+        """How many pages too few are free for a pass; 0: it fits.
+
+        Args:
+            num_rows: for each sequence of the pass, how many rows it has there.
+        """
+        return 0

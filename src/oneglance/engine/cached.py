@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from oneglance.config import EngineConfig, ModelConfig
-from oneglance.engine.base import Batch, Engine, PassOutput, SequenceId
+from oneglance.engine.base import Batch, Engine, PageUse, PassOutput, SequenceId
 from oneglance.engine.paged_cache import PagedCache
 from oneglance.engine.pass_plan import PassPlan, plan_pass
 
@@ -78,6 +78,19 @@ class CachedEngine(Engine):
             ParameterError: the sequence is not open.
         """
         self._book.close(sequence)
+
+    @property
+    def page_use(self) -> PageUse:
+        """How many pages the cache may have, and how many are in use."""
+        return self._book.page_use()
+
+    def num_missing_pages(self, num_rows: Mapping[SequenceId, int]) -> int:
+        """How many pages too few are free for a pass with so many rows of each sequence.
+
+        Raises:
+            ParameterError: a sequence is not open.
+        """
+        return self._book.num_missing_pages(num_rows)
 
     @abstractmethod
     def _evaluate(self, plan: PassPlan) -> PassOutput:

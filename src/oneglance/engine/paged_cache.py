@@ -7,13 +7,13 @@ the native engine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from oneglance.config import EngineConfig
-from oneglance.engine.base import SequenceId, TreeRows
+from oneglance.engine.base import PageUse, SequenceId, TreeRows
 from oneglance.engine.pages import PageCopy, PageId, PagePool, PageTable
 from oneglance.engine.pass_plan import EvaluatedLayers
 from oneglance.errors import ParameterError
@@ -91,6 +91,16 @@ class PagedCache(ABC):
     def pages(self, sequence: SequenceId) -> tuple[PageId, ...]:
         """The pages of a sequence's prefix and rows in flight, in order of position."""
         return self._table.pages(sequence)
+
+    def page_use(self) -> PageUse:
+        """How many pages there may be and are in use."""
+        pool = self._table.pool
+        return PageUse(self._table.page_size, pool.limit, pool.num_used)
+
+    def num_missing_pages(self, num_rows: Mapping[SequenceId, int]) -> int:
+        """How many pages too few are free for a pass with so many rows of each sequence."""
+        available = self._table.pool.num_available()
+        return 0 if available is None else max(0, self._table.num_needed(num_rows) - available)
 
     def begin_pass(self, trees: Sequence[TreeRows], layers: EvaluatedLayers) -> None:
         """Drops the rows in flight of these sequences, but for kept ones, and makes room for new.

@@ -47,6 +47,11 @@ class PagePool:
         """Created pages that nobody holds."""
         return frozenset(self._free)
 
+    @property
+    def num_used(self) -> int:
+        """Pages that somebody holds."""
+        return self.num_created - len(self._free)
+
     def num_available(self) -> int | None:
         """Pages that can still be taken; None: no limit."""
         if self._limit is None:
@@ -249,8 +254,15 @@ class PageTable:
         self.pool.release(source)
         return PageCopy(source, target)
 
-    def _check_pages(self, num_rows: Mapping[SequenceId, int]) -> None:
-        """Raises CapacityError unless `reserve` can succeed; counts exactly what it will do."""
+    def num_needed(self, num_rows: Mapping[SequenceId, int]) -> int:
+        """How many free pages `reserve` would take; counts exactly what it will do.
+
+        Args:
+            num_rows: as for `reserve`.
+
+        Returns:
+            Negative where it would free more than it takes.
+        """
         needed = 0
         given_up: Counter[PageId] = Counter()
         for sequence, count in num_rows.items():
@@ -259,6 +271,11 @@ class PageTable:
             if self._must_copy_last(entry, given_up):
                 needed += 1
                 given_up[entry.pages[self._num_pages_for(entry.length) - 1]] += 1
+        return needed
+
+    def _check_pages(self, num_rows: Mapping[SequenceId, int]) -> None:
+        """Raises CapacityError unless `reserve` can succeed."""
+        needed = self.num_needed(num_rows)
         available = self.pool.num_available()
         if available is not None and needed > available:
             raise CapacityError(

@@ -67,6 +67,7 @@ class RecordingDrafter(Drafter[_Session]):
         self.chooses_length = inner.chooses_length
         self.uses_prediction = inner.uses_prediction
         self.reaches_further = inner.reaches_further
+        self.num_further = inner.num_further
         self.samples = Samples()
         self._inner = inner
         self._vocab_size = vocab_size

@@ -1,0 +1,1 @@
+"""The OpenAI-compatible server: requests in, the scheduler's deliveries out."""

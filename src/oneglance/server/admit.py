@@ -1,0 +1,252 @@
+"""From a checked body to requests of the scheduler, and to their handles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneglance.config import SamplingParams
+from oneglance.drafters.base import DraftHints
+from oneglance.errors import (
+    CapacityError,
+    DrainingError,
+    OneglanceError,
+    OverloadError,
+)
+from oneglance.scheduler.handle import Handle
+from oneglance.scheduler.request import Drafting, Request
+from oneglance.server.errors import ApiError, busy, draining, invalid, unknown_model
+from oneglance.server.keys import Client
+from oneglance.server.sampling import sampling_params
+from oneglance.server.schema.chat import ChatRequest
+from oneglance.server.schema.common import SharedFields, Speculation, text_of
+from oneglance.server.schema.completions import DEFAULT_MAX_TOKENS, CompletionRequest
+from oneglance.server.service import Service
+from oneglance.server.tools.conversation import knows_calls, template_messages
+
+RETRY_SECONDS = 5
+"""When a server that is shutting down may be back."""
+
+
+@dataclass
+class Admitted:
+    """Answers in progress that belong to one request of HTTP.
+
+    Attributes:
+        handles: of each prompt its answers, in the order of the response's `index`.
+        num_choices: answers to each prompt.
+        num_prompt_tokens: of all prompts, each counted once.
+        echoes: for each answer the text that it repeats before its own.
+        has_calls: answers may hold tool calls.
+    """
+
+    num_choices: int
+    num_prompt_tokens: int
+    handles: list[Handle] = field(default_factory=list)
+    echoes: list[str] = field(default_factory=list)
+    has_calls: bool = False
+
+    @property
+    def num_cached_tokens(self) -> int:
+        """Of the tokens of prompts, how many were cached before this request came."""
+        firsts = self.handles[:: self.num_choices]
+        return sum(handle.progress.cached_tokens for handle in firsts)
+
+    def cancel(self) -> None:
+        """Gives all answers up."""
+        for handle in self.handles:
+            handle.cancel()
+
+
+def admit_completion(service: Service, body: CompletionRequest, client: Client) -> Admitted:
+    """Submits the answers that a completion asks for.
+
+    May wait for the scheduler: not to be called in the event loop.
+
+    Raises:
+        ApiError: the request can't be served; nothing of it runs then.
+    """
+    _check_shared(service, body, len(body.prompts))
+    if body.best_of is not None and body.best_of != body.num_choices:
+        raise invalid(
+            f"best_of = {body.best_of} is not offered; leave it out, or set it to n = "
+            f"{body.num_choices}.",
+            "best_of",
+        )
+    if body.echo and body.logprobs is not None:
+        raise invalid(
+            "echo and logprobs do not go together, since prompts have no logprobs here; leave out "
+            "one of them.",
+            "echo",
+        )
+    params = _params(service, body, body.max_tokens or DEFAULT_MAX_TOKENS, body.logprobs)
+    prompts = [_prompt_tokens(service, index, each) for index, each in enumerate(body.prompts)]
+    echoes = ["" for _ in prompts]
+    if body.echo:
+        texts = zip(body.prompts, prompts, strict=True)
+        echoes = [
+            text if isinstance(text, str) else service.tokenizer.decode(tokens)
+            for text, tokens in texts
+        ]
+    admitted = _submit(service, body, client, prompts, params, "prompt")
+    admitted.echoes = [echo for echo in echoes for _ in range(body.num_choices)]
+    return admitted
+
+
+def admit_chat(service: Service, body: ChatRequest, client: Client) -> Admitted:
+    """Submits the answers that a chat asks for; as `admit_completion`."""
+    _check_shared(service, body, 1)
+    if body.top_logprobs is not None and not body.logprobs:
+        raise invalid(
+            f"top_logprobs = {body.top_logprobs} goes with logprobs: true only; set that.",
+            "top_logprobs",
+        )
+    if None not in (body.max_tokens, body.max_completion_tokens):
+        raise invalid(
+            "max_tokens and max_completion_tokens are two names of one limit; send one of them.",
+            "max_tokens",
+        )
+    params = _params(
+        service, body, body.max_completion_tokens or body.max_tokens, body.num_top_logprobs
+    )
+    tokens = _chat_tokens(service, body)
+    admitted = _submit(service, body, client, [tokens], params, "messages")
+    admitted.echoes = [""] * body.num_choices
+    return admitted
+
+
+def _check_shared(service: Service, body: SharedFields, num_prompts: int) -> None:
+    settings = service.settings
+    if body.model not in settings.names:
+        raise unknown_model(body.model, settings.names)
+    if body.stream_options is not None and not body.is_streamed:
+        raise invalid("stream_options goes with stream: true only.", "stream_options")
+    if num_prompts * body.num_choices > settings.max_choices:
+        many = f"{num_prompts} prompts with " if num_prompts > 1 else ""
+        raise invalid(
+            f"{many}n = {body.num_choices} are more answers than the {settings.max_choices} that "
+            "this server gives at a time; ask for fewer.",
+            "prompt" if num_prompts > settings.max_choices else "n",
+        )
+    drafter = None if body.speculation is None else body.speculation.drafter
+    if drafter is not None and not settings.allows_drafter(drafter):
+        allowed = dict.fromkeys((settings.drafter, *settings.allowed_drafters))
+        raise invalid(
+            f"The drafter {drafter[:60]!r} is not among those that requests may name here: "
+            f"{', '.join(allowed)}, alone or joined by +.",
+            "speculation.drafter",
+        )
+
+
+def _params(
+    service: Service, body: SharedFields, max_tokens: int | None, num_top: int | None
+) -> SamplingParams:
+    return sampling_params(
+        body,
+        max_tokens,
+        num_top or 0,
+        service.tokenizer.vocab_size,
+        service.settings.max_output_tokens,
+    )
+
+
+def _prompt_tokens(service: Service, index: int, prompt: str | list[int]) -> list[int]:
+    if isinstance(prompt, str):
+        try:
+            tokens = service.llm.encode(prompt, raw=True)
+        except OneglanceError as error:
+            raise invalid(str(error), "prompt") from None
+    else:
+        tokens = prompt
+    size = service.tokenizer.vocab_size
+    unknown = next((token for token in tokens if token >= size), None)
+    if unknown is not None:
+        raise invalid(f"Prompt {index} has the token {unknown}; ids are below {size}.", "prompt")
+    if not tokens:
+        raise invalid(f"Prompt {index} is empty; give at least one token.", "prompt")
+    return tokens
+
+
+def _chat_tokens(service: Service, body: ChatRequest) -> list[int]:
+    template = service.llm.checkpoint.chat_template
+    if template is None:
+        raise invalid(
+            f"{service.settings.names[0]!r} has no chat template; use /v1/completions.", "model"
+        )
+    messages, tools = template_messages(
+        body.messages, body.tools or [], knows_calls(template.source)
+    )
+    try:
+        return template.encode(service.tokenizer, messages, tools=tools)
+    except OneglanceError as error:
+        raise invalid(str(error), "messages") from None
+
+
+def _submit(
+    service: Service,
+    body: SharedFields,
+    client: Client,
+    prompts: Sequence[Sequence[int]],
+    params: SamplingParams,
+    param: str,
+) -> Admitted:
+    """Submits all prompts, or none."""
+    admitted = Admitted(body.num_choices, sum(map(len, prompts)))
+    for prompt in prompts:
+        if len(prompt) > service.max_prompt_tokens:
+            raise invalid(
+                f"The prompt has {len(prompt)} tokens and this server takes "
+                f"{service.max_prompt_tokens}; shorten it.",
+                param,
+                "context_length_exceeded",
+            )
+    common: dict[str, Any] = {
+        "params": params,
+        "drafting": _drafting(body.speculation),
+        "hints": DraftHints(_prediction(service, body), client.tenant),
+        "priority": client.priority,
+        "deadline_seconds": service.settings.request_seconds,
+        "prefix_group": client.tenant,
+    }
+    try:
+        for prompt in prompts:
+            request = Request(tuple(prompt), **common)
+            admitted.handles += service.scheduler.submit_choices(request, body.num_choices)
+    except OneglanceError as error:
+        admitted.cancel()
+        raise _refusal(service, body, error, param) from None
+    return admitted
+
+
+def _refusal(service: Service, body: SharedFields, error: OneglanceError, param: str) -> ApiError:
+    if isinstance(error, OverloadError):
+        stats = service.scheduler.stats()
+        return busy(stats.num_waiting, retry_seconds(stats.num_waiting, stats.num_decoding))
+    if isinstance(error, DrainingError):
+        return draining(RETRY_SECONDS)
+    if isinstance(error, CapacityError):
+        return invalid(str(error), param, "context_length_exceeded")
+    if body.prediction is not None:
+        return invalid(str(error), "prediction")
+    return invalid(str(error), None if body.speculation is None else "speculation")
+
+
+def retry_seconds(num_waiting: int, num_running: int) -> int:
+    """When a client that is refused should come again: a second for each round that waits."""
+    return min(60, 1 + num_waiting // max(1, num_running))
+
+
+def _drafting(asked: Speculation | None) -> Drafting:
+    if asked is None:
+        return Drafting()
+    return Drafting("none" if asked.off else asked.drafter, asked.k, asked.tree)
+
+
+def _prediction(service: Service, body: SharedFields) -> tuple[int, ...]:
+    if body.prediction is None:
+        return ()
+    try:
+        return tuple(service.tokenizer.encode(text_of(body.prediction.content)))
+    except OneglanceError as error:
+        raise invalid(str(error), "prediction") from None

@@ -1,0 +1,1 @@
+"""Bodies of requests: OpenAI's fields, and this server's extensions."""

@@ -1,0 +1,1 @@
+"""Tools: what the model is told of them, what it may answer, and the calls in its answer."""
