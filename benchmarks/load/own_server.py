@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from http.client import HTTPException
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.load.process import ServerProcess
-from oneglance.environment import SERVER_KEYS_VARIABLE
+from oneglance.environment import SERVE_PREFIX, SERVER_KEYS_VARIABLE
 
 METRICS_SECONDS = 30.0
+HOST = "127.0.0.1"
 SERVED_NAME = "subject"
 """How requests call the model, whatever its file is called."""
 
@@ -85,7 +88,7 @@ class OwnServer:
     @property
     def url(self) -> str:
         """Where it listens, without /v1."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{HOST}:{self.port}"
 
     @property
     def process(self) -> ServerProcess:
@@ -94,18 +97,25 @@ class OwnServer:
         return self._process
 
     @property
-    def words(self) -> list[str]:
-        """Its command line after the program."""
-        options = {
-            "model": self.model,
-            "served-names": SERVED_NAME,
-            "port": self.port,
-            **{name.replace("_", "-"): value for name, value in self.settings.items()},
+    def environment(self) -> dict[str, str]:
+        """Variables of the process: this one's, less what they say of serving, and its settings."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(SERVE_PREFIX) and name != SERVER_KEYS_VARIABLE
         }
-        return [
-            "serve",
-            *(str(word) for pair in options.items() for word in (f"--{pair[0]}", pair[1])),
-        ]
+        own = {
+            "model": self.model,
+            "served_names": SERVED_NAME,
+            "host": HOST,
+            "port": self.port,
+            **self.settings,
+        }
+        kept |= {f"{SERVE_PREFIX}{name.upper()}": str(value) for name, value in own.items()}
+        if self.keys:
+            lines = [f"key{number} {key} isolated" for number, key in enumerate(self.keys)]
+            kept[SERVER_KEYS_VARIABLE] = "\n".join(lines)
+        return kept
 
     def __enter__(self) -> OwnServer:
         """Starts it and waits until it is ready.
@@ -113,12 +123,8 @@ class OwnServer:
         Raises:
             ServerFailedError: it did not start.
         """
-        environment = dict(os.environ)
-        if self.keys:
-            lines = [f"key{number} {key} isolated" for number, key in enumerate(self.keys)]
-            environment[SERVER_KEYS_VARIABLE] = "\n".join(lines)
-        command = [sys.executable, "-m", "oneglance", *self.words]
-        self._process = ServerProcess(command, self.url, "/ready", environment)
+        command = [sys.executable, "-m", "oneglance", "serve"]
+        self._process = ServerProcess(command, self.url, "/ready", self.environment)
         self._process.start()
         return self
 
@@ -135,10 +141,18 @@ class OwnServer:
         """Its metrics now.
 
         Raises:
-            OSError: it does not answer.
+            ServerFailedError: it does not tell them.
         """
-        with urllib.request.urlopen(f"{self.url}/metrics", timeout=METRICS_SECONDS) as response:
-            return Gauges.of(response.read().decode())
+        headers = {"Authorization": f"Bearer {self.keys[0]}"} if self.keys else {}
+        request = urllib.request.Request(f"{self.url}/metrics", headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=METRICS_SECONDS) as response:
+                return Gauges.of(response.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self.process.failure(f"/metrics is refused: {error}") from None
+        except (OSError, HTTPException) as error:
+            raise self.process.failure(f"/metrics is not there: {error}") from None
 
     def wait_until_idle(self, timeout_seconds: float) -> bool:
         """Waits until nothing waits or runs; returns whether that came about."""
