@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 here = Path(sys.argv[1])
-DEV = ["hypothesis", "import-linter", "mypy", "pytest", "pytest-cov", "pytest-timeout", "pytest-xdist", "ruff", "safetensors", "torch"]
+DEV = ["hypothesis", "import-linter", "llguidance", "mypy", "pytest", "pytest-cov", "pytest-timeout", "pytest-xdist", "ruff", "safetensors", "torch"]
 BUILD = ["scikit-build-core", "nanobind", "cmake", "ninja"]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from oneglance.completion import Completion, Piece
     from oneglance.config import EngineConfig, SamplingParams
+    from oneglance.constraints import Constraint
     from oneglance.errors import (
         CapacityError,
         CheckpointError,
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "EngineConfig": "config",
     "SamplingParams": "config",
+    "Constraint": "constraints",
     "CapacityError": "errors",
     "CheckpointError": "errors",
     "DownloadError": "errors",
@@ -50,6 +52,7 @@ __all__ = [
     "CapacityError",
     "CheckpointError",
     "Completion",
+    "Constraint",
     "DownloadError",
     "EngineConfig",
     "OneglanceError",

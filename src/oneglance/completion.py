@@ -93,7 +93,8 @@ class Completion:
         """
         if not _is_predicted(self.drafter):
             return None
-        drafted = sum(len(each.draft_tokens) for each in self.trace if _is_predicted(each.drafter))
+        passes = [each for each in self.trace if _is_predicted(each.drafter)]
+        drafted = sum(len(each.draft_tokens) - each.num_certain for each in passes)
         accepted = sum(_is_predicted(each.drafter) for each in self.tokens)
         return PredictionUsage(accepted, drafted - accepted)
 

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Literal, get_args
 
+from oneglance.constraints import Constraint, TokenMask
 from oneglance.errors import ParameterError
 from oneglance.types import Float64Array
 
@@ -107,6 +108,9 @@ class SamplingParams:
         choice: which of several answers to the same seed this is.
         top_logprobs: how many alternatives to report with each delivered token.
         logits_processors: user functions applied at every position, before the temperature.
+        constraint: which texts the answer may be; a `TokenMask` is one that is bound to a
+            vocabulary already, or your own. Where the answer may end is
+            up to it, so that `min_tokens` and `ignore_eos` are refused beside it.
     """
 
     max_tokens: int | None = 256
@@ -126,6 +130,7 @@ class SamplingParams:
     choice: int = 0
     top_logprobs: int = 0
     logits_processors: tuple[LogitsProcessor, ...] = ()
+    constraint: Constraint | TokenMask | None = None
 
     def __post_init__(self) -> None:
         """Refuses values that have no meaning.
@@ -158,6 +163,10 @@ class SamplingParams:
             _require("seed", self.seed, 0 <= self.seed < 2**64, "between 0 and 2^64 - 1")
         _require("choice", self.choice, 0 <= self.choice < 2**32, "between 0 and 2^32 - 1")
         _require("top_logprobs", self.top_logprobs, self.top_logprobs >= 0, "at least 0")
+        if self.constraint is not None:
+            by_itself = "with a constraint, which says where the answer may end"
+            _require("min_tokens", self.min_tokens, not self.min_tokens, f"0 {by_itself}")
+            _require("ignore_eos", self.ignore_eos, not self.ignore_eos, f"False {by_itself}")
 
     @property
     def is_greedy(self) -> bool:
@@ -165,11 +174,16 @@ class SamplingParams:
         return self.temperature == 0
 
     @property
+    def moves_logits(self) -> bool:
+        """True if more than `constraint` and `min_tokens` acts on logits before the temperature."""
+        is_moved = self.logit_bias or self.banned_tokens or self.logits_processors
+        has_penalty = self.presence_penalty or self.frequency_penalty
+        return bool(is_moved or has_penalty) or self.repetition_penalty != 1
+
+    @property
     def keeps_logits(self) -> bool:
         """True if nothing moves the model's logits before the temperature, but for `min_tokens`."""
-        is_unmoved = not (self.logit_bias or self.banned_tokens or self.logits_processors)
-        has_penalty = self.presence_penalty or self.frequency_penalty
-        return is_unmoved and not has_penalty and self.repetition_penalty == 1
+        return self.constraint is None and not self.moves_logits
 
     def check_vocabulary(self, vocab_size: int) -> None:
         """Refuses token ids that the model does not have.
@@ -269,6 +283,8 @@ def _check_types(params: SamplingParams) -> None:
     for token, bias in params.logit_bias.items():
         is_pair = _is_whole(token) and _is_real(bias)
         _require(f"logit_bias[{token!r}]", bias, is_pair, "a token id with a number")
+    is_constraint = isinstance(params.constraint, Constraint | TokenMask | None)
+    _require("constraint", params.constraint, is_constraint, "a Constraint or a TokenMask")
 
 
 def _is_whole(value: object) -> bool:

@@ -71,7 +71,9 @@ class DrafterSet:
             target_engine=target_engine,
             load_checkpoint=lambda model: read_model(model, progress),
             make_engine=self._engine_of,
-            engine_config=engine_config,
+            # A draft model holds no more than the target does, so that its cache may grow; were it
+            # full, drafts would have to be dropped, for what they came to.
+            engine_config=replace(engine_config, num_pages=None),
             local_drafts=local_drafts,
             make_length=self._part_length,
             progress=progress,

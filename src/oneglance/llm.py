@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -27,6 +26,8 @@ from oneglance.engine.base import Engine
 from oneglance.engine.factory import make_engine
 from oneglance.engine.prefix import PrefixStore
 from oneglance.errors import ParameterError, UnsupportedError
+from oneglance.params import sampling_params
+from oneglance.sampling.constraint import Grammars
 from oneglance.scheduler.config import SchedulerConfig
 from oneglance.scheduler.scheduler import Scheduler
 from oneglance.types import ProgressCallback
@@ -68,6 +69,7 @@ class LLM:
         self._tree_nodes = tree_nodes
         self._engine_config = engine_config
         self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
+        self._grammars = Grammars(checkpoint.tokenizer)
         self._drafters = DrafterSet(checkpoint, engine, engine_config, progress)
         self._drafters.get(drafter)
 
@@ -109,7 +111,9 @@ class LLM:
             prediction: what the answer will probably be; the nearer, the sooner it comes. The
                 drafter is `predicted` then, with the chosen one for what the prediction lacks.
             tenant: whose request it is; see `DraftHints`.
-            sampling: fields of `SamplingParams` by name, on top of `params`.
+            sampling: fields of `SamplingParams` by name, on top of `params`; and what the answer
+                must look like, by one of `json_schema` (text, or read), `grammar` (Lark's
+                notation), `regex` and `choices` (a list of texts), see docs/structured-output.md.
 
         Raises:
             OneglanceError: the request can't be served; raised before any work starts.
@@ -145,7 +149,7 @@ class LLM:
         the iterator cancels the answer and frees what it holds.
         """
         decoder = self._decoder(drafter, k, tree_nodes, has_prediction=prediction is not None)
-        request = _sampling_params(params, sampling)
+        request = sampling_params(params, sampling)
         tokens = self.encode(prompt, raw=raw)
         hints = self._hints(prediction, tenant)
         decoder.check(tokens, request, hints)
@@ -175,7 +179,7 @@ class LLM:
             tree_nodes: as in `generate`.
             prediction: one for all, or one for each prompt.
             tenant: as in `generate`.
-            sampling: fields of `SamplingParams` by name, on top of `params`.
+            sampling: as in `generate`.
         """
         if isinstance(prompts, str):
             raise ParameterError("batch takes a list of prompts; for a single one use generate.")
@@ -189,7 +193,7 @@ class LLM:
             raise ParameterError(
                 f"batch got {len(prompts)} prompts and {len(many)} params; give one for each."
             )
-        requests = [_sampling_params(one, sampling) for one in many]
+        requests = [sampling_params(one, sampling) for one in many]
         predictions = (
             [prediction] * len(prompts)
             if prediction is None or isinstance(prediction, str)
@@ -330,6 +334,7 @@ class LLM:
             tree_nodes=self._tree_nodes if tree_nodes is None else tree_nodes,
             engine_config=self._engine_config,
             prefixes=self._prefixes,
+            grammars=self._grammars,
         )
 
 
@@ -361,14 +366,3 @@ def load(
     checkpoint = read_model(model, progress)
     engine = make_engine(checkpoint.config, checkpoint.weights, engine_config, progress)
     return LLM(checkpoint, engine, drafter, k, engine_config, progress, tree_nodes)
-
-
-def _sampling_params(params: SamplingParams | None, sampling: dict[str, Any]) -> SamplingParams:
-    base = SamplingParams() if params is None else params
-    unknown = sorted(set(sampling) - set(SamplingParams.__dataclass_fields__))
-    if unknown:
-        raise ParameterError(
-            f"Unknown parameter {unknown[0]!r}; "
-            f"known ones: {', '.join(SamplingParams.__dataclass_fields__)}."
-        )
-    return replace(base, **sampling) if sampling else base

@@ -199,6 +199,8 @@ class PassTrace:
         accepted: indices of the delivered path, from the first level down.
         next_token: the target's own token that ends the pass; None if the answer ended before it.
         kind: kind of `next_token`.
+        num_certain: how many of the ids, the last ones, were not drafted by the drafter but are all
+            that a constraint allows.
     """
 
     drafter: str
@@ -207,6 +209,7 @@ class PassTrace:
     accepted: tuple[int, ...]
     next_token: int | None
     kind: TokenKind
+    num_certain: int = 0
 
 
 @dataclass

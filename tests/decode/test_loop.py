@@ -317,6 +317,7 @@ class Further(Eager):
     """The same, but it says so: the tokens beyond K are there to learn from."""
 
     reaches_further = True
+    num_further = 1
 
 
 def test_only_a_drafter_that_reaches_further_may_exceed_k_within_the_room() -> None:

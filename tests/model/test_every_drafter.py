@@ -24,7 +24,9 @@ from benchmarks.float_copies import with_float_weights
 from oneglance import LLM, Completion, SamplingParams, load
 from oneglance.checkpoints.catalog import resolve
 from oneglance.config import EngineConfig
-from oneglance.drafters.base import Drafter
+from oneglance.decode.reading import Chunk
+from oneglance.decode.step import step
+from oneglance.drafters.base import Drafter, DraftHints
 from oneglance.drafters.cascade import CascadeDrafter
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.medusa import MedusaDrafter
@@ -226,3 +228,35 @@ def test_the_answers_are_those_of_plain_decoding(
     stats = [each.stats for each in (*together, *alone)]
     accepted, drafted = sum(each.accepted for each in stats), sum(each.drafted for each in stats)
     assert 0 < accepted < drafted, "both outcomes must occur for the comparison to tell"
+
+
+FORGETFUL = ["draft", "eagle", "self:skip:10,18", "suffix", "ngram"]
+"""Drafters whose drafts are a function of the text alone."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.spec)
+def test_an_answer_that_is_begun_again_in_between_is_that_of_plain_decoding(
+    llm: LLM, plain: dict[str, list[Answer]], case: Case, request: pytest.FixtureRequest
+) -> None:
+    """As when a request has to give up its pages to another."""
+    drafter: str | Drafter[Any] = case.spec if case.make is None else case.make(llm)
+    if isinstance(drafter, str) and "OTHER_VOCABULARY" in drafter:
+        path = request.getfixturevalue("other_vocabulary")
+        drafter = drafter.replace("OTHER_VOCABULARY", str(path))
+    prediction = dict(case.arguments).get("prediction")
+    decoder = llm._decoder(drafter, 4, None, prediction is not None)
+    hints = DraftHints(() if prediction is None else tuple(llm.tokenizer.encode(prediction)))
+    traces = []
+    for begins_again in (True, False) if case.spec in FORGETFUL else (True,):
+        sequence = decoder.begin(llm.encode(PROMPTS[-1]), REQUESTS["seeded"], hints=hints)
+        while decoder.step([sequence])[0].ending is None:
+            if begins_again and sequence.stats.passes == 3:
+                decoder.suspend(sequence)
+                decoder.resume(sequence, llm.engine.open())
+                while tokens := sequence.unread(llm.engine.length(sequence.handle)):
+                    assert step(llm.engine, [], [Chunk(sequence, tokens[:40])])[1] == [None]
+        decoder.end(sequence)
+        answer = [(token.token_id, token.logprob) for token in sequence.tokens]
+        assert answer == plain["seeded"][-1]
+        traces.append(sequence.trace)
+    assert traces == traces[:1] * len(traces), "it drafted otherwise after it was begun again"

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_t
 
 import typer
 
+from oneglance.cli.constraint_options import (
+    GRAMMAR_HELP,
+    JSON_SCHEMA_HELP,
+    REGEX_HELP,
+    read_constraint,
+)
 from oneglance.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -126,6 +132,11 @@ class Options:
     ignore_eos: Annotated[
         bool, switch_option("Go on after an end-of-text token.", "--ignore-eos")
     ] = False
+    json_schema: Annotated[
+        str | None, text_option(JSON_SCHEMA_HELP, "--json-schema", metavar="FILE")
+    ] = None
+    grammar: Annotated[str | None, text_option(GRAMMAR_HELP, "--grammar", metavar="FILE")] = None
+    regex: Annotated[str | None, text_option(REGEX_HELP, "--regex", metavar="REGEX")] = None
     system: Annotated[str | None, text_option("System message of the conversation.")] = None
     engine: EngineOption = "auto"
     weights: WeightsOption = "auto"
@@ -156,6 +167,7 @@ class Options:
             stop=tuple(check_text("--stop", text) for text in self.stop),
             ignore_eos=self.ignore_eos,
             seed=self.seed,
+            constraint=read_constraint(self.json_schema, self.grammar, self.regex),
         )
 
     def engine_config(self) -> EngineConfig:

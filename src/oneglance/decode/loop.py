@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
 
 from oneglance.config import EngineConfig, SamplingParams
+from oneglance.constraints import Constraint
 from oneglance.control.length import (
     MAX_LENGTH,
     Control,
@@ -25,7 +26,8 @@ from oneglance.drafters.base import DraftContext, Drafter, DraftHints
 from oneglance.engine.base import Engine, SequenceId
 from oneglance.engine.prefill import prefill
 from oneglance.engine.prefix import PrefixStore
-from oneglance.errors import CapacityError, ParameterError
+from oneglance.errors import CapacityError, ParameterError, UnsupportedError
+from oneglance.sampling.constraint import Grammars
 from oneglance.sampling.noise import Noise, noise_for
 
 
@@ -41,6 +43,7 @@ class Decoder:
         tree_nodes: draft tokens per pass on all branches together; None: drafters that could
             branch draft a chain.
         engine_config: `prefill_chunk` is read.
+        grammars: compiles constraints for the vocabulary; None: no request can have one.
         prefixes: where the target's cache of ended answers is kept; None: nowhere.
         control: what was learned about this target and this drafter.
     """
@@ -52,6 +55,7 @@ class Decoder:
     tree_nodes: int | None = None
     engine_config: EngineConfig = EngineConfig()
     prefixes: PrefixStore | None = None
+    grammars: Grammars | None = None
     control: Control = field(default_factory=Control)
 
     def check(
@@ -67,8 +71,9 @@ class Decoder:
         Raises:
             CapacityError: the prompt leaves no room in the context.
             ParameterError: the prompt is empty or holds unknown ids, `params` names tokens that
-                do not exist, `k` or `tree_nodes` cannot be used, or the drafter cannot serve the
-                request.
+                do not exist, `k` or `tree_nodes` cannot be used, the constraint cannot be
+                enforced, or the drafter cannot serve the request.
+            UnsupportedError: constraints cannot be enforced here at all.
         """
         context_length = self.target.config.context_length
         if not prompt:
@@ -88,6 +93,13 @@ class Decoder:
         make_draft_length(self.k)
         check_tree_nodes(self.tree_nodes)
         self.drafter.check(hints)
+        if self.grammars is not None:
+            self.grammars.check(params.constraint)
+        elif isinstance(params.constraint, Constraint):
+            raise UnsupportedError(
+                f"{params.constraint.name} cannot be used with a decoder without grammars; make "
+                "it with some."
+            )
 
     def begin(
         self,
@@ -145,7 +157,7 @@ class Decoder:
             drafter=self.drafter,
             control=self.control,
             prompt=tuple(prompt),
-            params=params,
+            params=self._bound(params),
             noise=noise_for(params) if noise is None else noise,
             vocabulary=self.vocabulary,
             max_new_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
@@ -286,6 +298,12 @@ class Decoder:
         except BaseException:
             drafter.close(sequence.session)
             raise
+
+    def _bound(self, params: SamplingParams) -> SamplingParams:
+        """The parameters with a constraint of the request's own, if there is one."""
+        if self.grammars is None or params.constraint is None:
+            return params
+        return replace(params, constraint=self.grammars.mask(params.constraint))
 
     def _draft_length(self, num_prompt: int) -> DraftLength:
         if self.k == "auto" and self.drafter.chooses_length:

@@ -9,6 +9,7 @@ from typing import Any
 
 from oneglance.control.allocation import NOTHING, Fixed
 from oneglance.control.controller import choose_lengths, cut_drafts, note_draft
+from oneglance.decode.guidance import GuidedDraft
 from oneglance.decode.sequence import DecodingSequence
 from oneglance.drafters.base import Drafter, DraftRequest
 from oneglance.types import Proposal
@@ -20,13 +21,20 @@ class Guess:
 
     Attributes:
         draft: what the drafter made.
-        proposal: the part of it that is worth its rows.
+        kept: the part of it that is worth its rows.
+        guided: what a constraint makes of that.
         error: why there is none; the sequence takes no part in the pass.
     """
 
     draft: Proposal
-    proposal: Proposal
+    kept: Proposal
+    guided: GuidedDraft
     error: Exception | None = None
+
+    @property
+    def proposal(self) -> Proposal:
+        """What is verified."""
+        return self.guided.proposal
 
 
 def propose(sequences: Sequence[DecodingSequence], besides: Fixed = NOTHING) -> list[Guess]:
@@ -63,9 +71,20 @@ def _propose(
     for request, draft in zip(requests, drafts, strict=True):
         _check_size(drafter, request, draft)
     # Of what is a function of the prefix, the part that is not worth its rows is left out.
-    proposals = drafts if drafter.reaches_further else cut_drafts(lengths, drafts, besides)
+    kept = drafts if drafter.reaches_further else cut_drafts(lengths, drafts, besides)
     errors = [None if isinstance(each, Proposal) else each for each in answers]
-    return [Guess(*each) for each in zip(drafts, proposals, errors, strict=True)]
+    return [_guess(*each) for each in zip(sequences, drafts, kept, errors, strict=True)]
+
+
+def _guess(
+    sequence: DecodingSequence, draft: Proposal, kept: Proposal, error: Exception | None
+) -> Guess:
+    """A draft without what a constraint forbids, and with what it leaves no choice about."""
+    try:
+        return Guess(draft, kept, sequence.guide(kept), error)
+    except Exception as failure:  # a mask of the user's own, say
+        empty = Proposal.empty()
+        return Guess(draft, empty, GuidedDraft(empty, 0), error or failure)
 
 
 def _ask(drafter: Drafter[Any], requests: Sequence[DraftRequest[Any]]) -> list[Any]:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from oneglance.config import LogitsProcessor, SamplingParams
+from oneglance.constraints import TokenMask
 from oneglance.control.length import MAX_LENGTH, Control, DraftLength, FixedLength
+from oneglance.decode.guidance import GRAMMAR, MAX_CERTAIN, Guide, GuidedDraft
 from oneglance.decode.stop import Ending, StopTracker
 from oneglance.drafters.base import Drafter, DraftHints, DraftRequest
 from oneglance.engine.base import SequenceId, TreeRows
@@ -128,6 +130,8 @@ class DecodingSequence:
                 most = self.draft_length.num_draft_tokens
             nodes = min(self.draft_room, most)
             nodes += self.drafter.num_further if nodes else 0
+        if self.params.constraint is not None:
+            nodes += min(MAX_CERTAIN, self.draft_room)
         return 1 + nodes
 
     def unread(self, num_known: int) -> tuple[int, ...]:
@@ -144,6 +148,18 @@ class DecodingSequence:
         room = self.draft_room
         num_draft_tokens = min(num_draft_tokens, room)
         return DraftRequest(self.session, num_draft_tokens, self._num_tree_nodes, room)
+
+    def guide(self, draft: Proposal) -> GuidedDraft:
+        """What to verify of a draft: what the constraint allows, and then what it makes certain.
+
+        Plain decoding stays plain, and a drafter that learns from all its rows keeps them.
+        """
+        mask = self.params.constraint
+        if mask is None or self.drafter.is_plain:
+            return GuidedDraft(draft, len(draft))
+        assert isinstance(mask, TokenMask), "the constraint has no vocabulary yet"
+        guide = Guide(mask, self.eos_ids, self._vocab_size, not self.drafter.reaches_further)
+        return guide.apply(draft, self.history.output, self.draft_room)
 
     def rows(self, proposal: Proposal) -> TreeRows:
         """The tree to evaluate: the last decided token, and the proposal hanging off it."""
@@ -174,25 +190,33 @@ class DecodingSequence:
         return guarded
 
     def deliver(
-        self, proposal: Proposal, acceptance: Acceptance, law: WarpedLaw
+        self, proposal: Proposal, acceptance: Acceptance, law: WarpedLaw, num_certain: int = 0
     ) -> tuple[list[int], Delivery]:
         """Takes the accepted path and the target's token, up to the event that ends the answer.
+
+        Args:
+            proposal: what was verified.
+            acceptance: what was accepted of it.
+            law: of the target.
+            num_certain: the last so many tokens of the proposal are not the drafter's.
 
         Returns:
             The tokens decided by this pass, and what of the answer can be released.
         """
         decided: list[int] = []
+        num_drafted = len(proposal) - num_certain
         pass_index, num_before = self.stats.passes, len(self.tokens)
         last = acceptance.path[-1] if acceptance.path else ROOT
         for node in acceptance.path:
             before = int(proposal.parents[node])
             token = int(proposal.tokens[node])
-            self._take(token, "accepted", proposal.drafter, law, before, pass_index, decided)
+            drafter = proposal.drafter if node < num_drafted else GRAMMAR
+            self._take(token, "accepted", drafter, law, before, pass_index, decided)
         self._take(acceptance.next_token, acceptance.kind, None, law, last, pass_index, decided)
         self.stats.passes += 1
         self.stats.drafted += len(proposal)
         num_delivered = max(0, len(self.tokens) - num_before)  # a stop string can reach back
-        return decided, self._release(_trace(proposal, acceptance, num_delivered))
+        return decided, self._release(_trace(proposal, acceptance, num_delivered, num_certain))
 
     def _take(
         self,
@@ -230,7 +254,9 @@ class DecodingSequence:
         return Delivery(text, released, trace, self.ending)
 
 
-def _trace(proposal: Proposal, acceptance: Acceptance, num_delivered: int) -> PassTrace:
+def _trace(
+    proposal: Proposal, acceptance: Acceptance, num_delivered: int, num_certain: int
+) -> PassTrace:
     num_path = min(num_delivered, len(acceptance.path))
     return PassTrace(
         drafter=proposal.drafter,
@@ -239,4 +265,5 @@ def _trace(proposal: Proposal, acceptance: Acceptance, num_delivered: int) -> Pa
         accepted=acceptance.path[:num_path],
         next_token=acceptance.next_token if num_delivered > len(acceptance.path) else None,
         kind=acceptance.kind,
+        num_certain=num_certain,
     )

@@ -72,7 +72,7 @@ def _settle(
     num_sequences: int,
 ) -> Outcome:
     """What one sequence makes of its rows, the `place`-th tree of the pass."""
-    draft, proposal, logits = guess.draft, guess.proposal, output.logits[place]
+    proposal, logits = guess.proposal, output.logits[place]
     try:
         # 3. Accept: keep the guesses that the target's law allows, add one token of its own.
         law = s.law(logits, proposal)
@@ -81,9 +81,11 @@ def _settle(
         # 4. Commit: the cache keeps the rows of the accepted path (row 0 is the decided token).
         start, path = target.length(s.handle), [0, *(node + 1 for node in acceptance.path)]
         target.commit(s.handle, path)
-        decided, delivery = s.deliver(proposal, acceptance, law)
-        s.draft_length.note(draft, len(proposal), decided, num_sequences)
-        s.drafter.see(s.session, proposal, logits)
+        guided = guess.guided
+        decided, delivery = s.deliver(proposal, acceptance, law, guided.num_certain)
+        s.draft_length.note(guess.draft, guided.num_drafted, decided, num_sequences)
+        if guided.is_whole:
+            s.drafter.see(s.session, guess.kept, logits[: len(guess.kept) + 1])
         if layers := s.drafter.hidden_layers:
             hidden = {layer: output.hidden[layer][place][path] for layer in layers}
             s.drafter.see_hidden(s.session, start, hidden)
@@ -120,7 +122,7 @@ def _share_time(
     Chunks get their part of the pass by their rows, the sequences the rest in equal parts.
     """
     start, drafted, verified, accepted = times
-    a_row = (verified - drafted) / num_rows
+    a_row = (verified - drafted) / max(1, num_rows)
     for chunk in chunks:
         chunk.sequence.stats.prefill_seconds += a_row * len(chunk)
     verifying = (verified - drafted) - a_row * sum(map(len, chunks))

@@ -96,6 +96,8 @@ class Drafter(ABC, Generic[Session]):
         reaches_further: some of its tokens are there to learn from, not to be accepted; they may
             lie deeper than K, and there may be more than K of them without a node budget.
         num_further: how many more at most; 0 unless it reaches further.
+        is_plain: it stands for decoding without drafts, so that not even those tokens are drafted
+            which a constraint leaves no choice about.
         hidden_layers: of which layers of the target it reads hidden states, as
             `Batch.hidden_layers` counts them; none: `see_hidden` is never called.
         own_weights: weights that one pass of the model that drafts reads; 0: there is none. What a
@@ -107,6 +109,7 @@ class Drafter(ABC, Generic[Session]):
     uses_prediction: bool = False
     reaches_further: bool = False
     num_further: int = 0
+    is_plain: bool = False
     hidden_layers: tuple[int, ...] = ()
     own_weights: int = 0
 
@@ -138,7 +141,8 @@ class Drafter(ABC, Generic[Session]):
     def see(self, session: Session, proposal: Proposal, logits: Float32Array) -> None:
         """Shows what the target says after each token of a proposal; then comes `observe`.
 
-        For drafters that learn from rows that were not accepted. Most need not look.
+        For drafters that learn from rows that were not accepted. Most need not look. Not called
+        where a part of the draft was left out because a constraint forbids it.
 
         Args:
             session: the request's state.

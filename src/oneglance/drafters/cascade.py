@@ -174,7 +174,13 @@ class CascadeDrafter(RewindingDrafter[CascadeSession]):
     def start(self, context: DraftContext) -> CascadeSession:
         """Begins with both; the prompt is fed to the middle model with the first draft."""
         inner = self._inner.start(_inner_context(context))
-        cache = OwnCache(self._engine, self._prefixes, context.prompt, self._prefill_chunk)
+        cache = OwnCache(
+            self._engine,
+            self._prefixes,
+            context.prompt,
+            self._prefill_chunk,
+            tenant=context.hints.tenant,
+        )
         return CascadeSession(
             context, cache, TokenHistory(context.prompt), list(context.prompt), inner
         )

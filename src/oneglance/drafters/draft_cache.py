@@ -70,6 +70,7 @@ class OwnCache(DraftCache):
         prompt: Sequence[int],
         prefill_chunk: int,
         layers: PassLayers = PassLayers(),
+        tenant: str = "",
     ) -> None:
         """Opens a sequence, with what is kept of the prompt's beginning; nothing is fed yet.
 
@@ -79,8 +80,10 @@ class OwnCache(DraftCache):
             prompt: token ids.
             prefill_chunk: most tokens of a pass that catches up.
             layers: which layers evaluate what is fed.
+            tenant: who may begin with what is kept of it.
         """
-        self.sequence = prefixes.open(prompt)
+        self.sequence = prefixes.open(prompt, tenant)
+        self._tenant = tenant
         self._engine = engine
         self._prefixes = prefixes
         self._prefill_chunk = prefill_chunk
@@ -135,7 +138,7 @@ class OwnCache(DraftCache):
         if decided:  # it was interrupted between a draft and what became of it
             self.commit(range(len(decided)), decided)
         if self._cached:
-            self._prefixes.keep(self.sequence, self._cached)
+            self._prefixes.keep(self.sequence, self._cached, self._tenant)
         else:  # nothing was drafted: it must not take the place of what is worth keeping
             self._engine.close(self.sequence)
 

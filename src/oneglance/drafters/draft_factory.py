@@ -67,7 +67,7 @@ def make_cascade(
             f"The drafter cascade cannot be made of {argument!r}; write "
             "cascade:INNER,draft:MODEL, where INNER is one other drafter."
         )
-    if names[0] in ("auto", "cascade", "eagle", "medusa", "none", "self"):
+    if names[0] in ("auto", "cascade", "eagle", "grammar", "medusa", "none", "self"):
         raise ParameterError(
             f"The drafter {names[0]} cannot draft for a draft model; choose another one as the "
             f"first of cascade:{argument}, such as ngram or draft:MODEL."

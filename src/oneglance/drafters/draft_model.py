@@ -189,7 +189,12 @@ class ModelDrafter(Drafter[DraftModelSession]):
     def _open(self, context: DraftContext) -> DraftCache:
         """The cache of a new request; drafters that use the target in other ways override this."""
         return OwnCache(
-            self._engine, self._prefixes, context.prompt, self._prefill_chunk, self._layers
+            self._engine,
+            self._prefixes,
+            context.prompt,
+            self._prefill_chunk,
+            self._layers,
+            context.hints.tenant,
         )
 
     def _begin(self, request: DraftRequest[DraftModelSession]) -> Draft | None:

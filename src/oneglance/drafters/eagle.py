@@ -66,7 +66,8 @@ class EagleDrafter(ModelDrafter):
         _rows_of(session).take(start, features, session.tokens)
 
     def _open(self, context: DraftContext) -> DraftCache:
-        return EagleCache(self._head, self._prefixes, context.prompt, self._prefill_chunk)
+        prompt, tenant = context.prompt, context.hints.tenant
+        return EagleCache(self._head, self._prefixes, prompt, self._prefill_chunk, tenant)
 
     def _begin(self, request: DraftRequest[DraftModelSession]) -> Draft | None:
         if isinstance(self._head, ParallelEagleEngine):

@@ -29,7 +29,12 @@ class EagleCache(DraftCache):
     """A sequence of the head: rows for pairs of feature and token, and features yet to be fed."""
 
     def __init__(
-        self, engine: EagleEngine, prefixes: PrefixStore, prompt: Sequence[int], chunk: int
+        self,
+        engine: EagleEngine,
+        prefixes: PrefixStore,
+        prompt: Sequence[int],
+        chunk: int,
+        tenant: str = "",
     ) -> None:
         """Opens a sequence, with what is kept of the prompt's beginning.
 
@@ -38,8 +43,10 @@ class EagleCache(DraftCache):
             prefixes: keeps its sequences, by the pairs that they hold.
             prompt: token ids.
             chunk: most rows of a pass that only feeds.
+            tenant: who may begin with what is kept of it.
         """
-        self.sequence = prefixes.open(pairs(prompt))
+        self.sequence = prefixes.open(pairs(prompt), tenant)
+        self._tenant = tenant
         self._engine = engine
         self._prefixes = prefixes
         self._chunk = chunk
@@ -89,7 +96,7 @@ class EagleCache(DraftCache):
     def close(self) -> None:
         """Ends the request; its rows may serve the next one."""
         if self.num_held > 0:
-            self._prefixes.keep(self.sequence, pairs(self._held))
+            self._prefixes.keep(self.sequence, pairs(self._held), self._tenant)
         else:
             self._engine.close(self.sequence)
 

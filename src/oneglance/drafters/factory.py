@@ -11,7 +11,7 @@ from oneglance.drafters.draft_factory import make_cascade, make_draft
 from oneglance.drafters.hybrid import HybridDrafter
 from oneglance.drafters.lookahead import LookaheadDrafter, parse_shape
 from oneglance.drafters.ngram import NgramDrafter
-from oneglance.drafters.none import NoDrafter
+from oneglance.drafters.none import GrammarDrafter, NoDrafter
 from oneglance.drafters.predicted import PredictedDrafter, read_prediction
 from oneglance.drafters.self_factory import Itself, make_self_drafter
 from oneglance.drafters.setup import DrafterSetup
@@ -116,6 +116,7 @@ def _suffix(argument: str, setup: DrafterSetup) -> Drafter[Any]:
 
 
 _without_argument("auto", _auto)
+_without_argument("grammar", lambda _: GrammarDrafter())
 _without_argument("none", lambda _: NoDrafter())
 _without_argument("ngram", lambda _: NgramDrafter())
 DRAFTERS.register("cascade", _cascade)

@@ -127,9 +127,9 @@ class HybridDrafter(Drafter[HybridSession]):
         for name in names:
             if names.count(name) > 1:
                 raise ParameterError(f"The drafter {self.name!r} has {name!r} twice; name it once.")
-            if name == "none":
+            if name in ("none", "grammar"):
                 raise ParameterError(
-                    f"The drafter {self.name!r} has the part none, which never drafts; drop it."
+                    f"The drafter {self.name!r} has the part {name}, which never drafts; drop it."
                 )
         self._drafters = tuple(drafters)
         self._make_length = make_length

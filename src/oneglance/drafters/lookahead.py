@@ -196,10 +196,10 @@ def _window_params(context: DraftContext) -> SamplingParams:
     """The law that the window's tokens are chosen by.
 
     With a seed it is the target's own, noise included. Without one the best token stands for the
-    draw to come, as no other agrees with it more often. A user's function is spared paths that no
-    answer may ever take.
+    draw to come, as no other agrees with it more often. A user's function and a constraint are
+    spared paths that no answer may ever take.
     """
-    params = replace(context.params, logits_processors=())
+    params = replace(context.params, logits_processors=(), constraint=None)
     is_seeded = isinstance(context.noise, KeyedNoise)
     return params if is_seeded else replace(params, temperature=0.0)
 

@@ -1,4 +1,4 @@
-"""No drafter: plain decoding, one token a pass."""
+"""No drafter of its own: plain decoding, or what a constraint makes certain and nothing else."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ class NoDrafter(Drafter[None]):
 
     name = "none"
     chooses_length = True
+    is_plain = True
 
     def start(self, context: DraftContext) -> None:
         """Needs to know nothing."""
@@ -26,3 +27,14 @@ class NoDrafter(Drafter[None]):
 
     def close(self, session: None) -> None:
         """Holds nothing."""
+
+
+class GrammarDrafter(NoDrafter):
+    """Leaves drafting to the request's constraint: tokens that are certain are drafted.
+
+    They are with every other drafter too; this one adds nothing to them. Without a constraint it is
+    plain decoding.
+    """
+
+    name = "grammar"
+    is_plain = False

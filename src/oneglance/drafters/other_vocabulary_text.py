@@ -188,10 +188,24 @@ class TextCache:
     """The keys and values of a `DraftText` in the draft model's engine."""
 
     def __init__(
-        self, engine: Engine, prefixes: PrefixStore, text: DraftText, prefill_chunk: int
+        self,
+        engine: Engine,
+        prefixes: PrefixStore,
+        text: DraftText,
+        prefill_chunk: int,
+        tenant: str = "",
     ) -> None:
-        """Opens a sequence, with what is kept of the text's beginning; nothing is fed yet."""
-        self.sequence = prefixes.open(text.tokens)
+        """Opens a sequence, with what is kept of the text's beginning; nothing is fed yet.
+
+        Args:
+            engine: holds the draft model.
+            prefixes: keeps sequences of it.
+            text: is drafted for.
+            prefill_chunk: most tokens of a pass that only feeds.
+            tenant: who may begin with what is kept of it.
+        """
+        self.sequence = prefixes.open(text.tokens, tenant)
+        self._tenant = tenant
         self._engine = engine
         self._prefixes = prefixes
         self._text = text
@@ -217,7 +231,7 @@ class TextCache:
         """Ends the request; its cache may serve the next one."""
         self._truncate(self._text.num_unchanged)
         if length := self._engine.length(self.sequence):
-            self._prefixes.keep(self.sequence, self._text.tokens[:length])
+            self._prefixes.keep(self.sequence, self._text.tokens[:length], self._tenant)
         else:  # nothing was drafted: it must not take the place of what is worth keeping
             self._engine.close(self.sequence)
 

@@ -10,6 +10,7 @@ FAMILIES = (
     "cascade",
     "draft",
     "eagle",
+    "grammar",
     "lookahead",
     "medusa",
     "ngram",
@@ -54,4 +55,4 @@ def with_prediction(spec: str) -> str:
     parts = split_spec(spec)
     if any(part.name in ("predicted", "none") for part in parts):
         return spec
-    return "+".join(["predicted", spec])
+    return "predicted" if spec == "grammar" else "+".join(["predicted", spec])

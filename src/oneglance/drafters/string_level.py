@@ -68,7 +68,7 @@ class StringLevelDrafter(TextDrafter[StringLevelSession]):
 
     def start(self, context: DraftContext) -> StringLevelSession:
         """Encodes the prompt for the draft model; it is fed with the first draft."""
-        text, cache = self._open(context.prompt)
+        text, cache = self._open(context)
         return StringLevelSession(context.eos_ids, text, cache)
 
     def propose(self, requests: Sequence[DraftRequest[StringLevelSession]]) -> list[Proposal]:

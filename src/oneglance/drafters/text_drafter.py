@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeVar
 
 from oneglance.config import EngineConfig
-from oneglance.drafters.base import Drafter
+from oneglance.drafters.base import DraftContext, Drafter
 from oneglance.drafters.other_vocabulary_pair import VocabularyPair
 from oneglance.drafters.other_vocabulary_text import DraftText, TextCache
 from oneglance.engine.base import Engine
@@ -39,7 +38,8 @@ class TextDrafter(Drafter[Session]):
         self._prefill_chunk = engine_config.prefill_chunk
         self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
 
-    def _open(self, prompt: Sequence[int]) -> tuple[DraftText, TextCache]:
+    def _open(self, context: DraftContext) -> tuple[DraftText, TextCache]:
         """The prompt in the draft model's tokens; they are fed with the first draft."""
-        text = DraftText(self._pair, prompt)
-        return text, TextCache(self._engine, self._prefixes, text, self._prefill_chunk)
+        text = DraftText(self._pair, context.prompt)
+        tenant = context.hints.tenant
+        return text, TextCache(self._engine, self._prefixes, text, self._prefill_chunk, tenant)

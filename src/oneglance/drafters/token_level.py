@@ -48,7 +48,7 @@ class TokenLevelDrafter(TextDrafter[TokenLevelSession]):
 
     def start(self, context: DraftContext) -> TokenLevelSession:
         """Encodes the prompt for the draft model; it is fed with the first draft."""
-        text, cache = self._open(context.prompt)
+        text, cache = self._open(context)
         return TokenLevelSession(context, TokenHistory(context.prompt), text, cache)
 
     def propose(self, requests: Sequence[DraftRequest[TokenLevelSession]]) -> list[Proposal]:

@@ -8,10 +8,11 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from oneglance.config import LogitsProcessor, SamplingParams
+from oneglance.constraints import TokenMask
 from oneglance.errors import DeadEndError, ParameterError
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.row_kernels import contiguous, row_kernels
-from oneglance.types import Float32Array, Float64Array
+from oneglance.types import BoolArray, Float32Array, Float64Array
 
 
 def adjusted(
@@ -29,18 +30,33 @@ def adjusted(
     """
     position = history.num_output + len(path)
     forbids_end = bool(eos_ids) and position < params.min_tokens and not params.ignore_eos
-    if params.keeps_logits and not forbids_end:
+    allowed = _allowed(params, history, path)
+    if not params.moves_logits and not forbids_end:
         row = contiguous(logits)
+        if allowed is not None:
+            row = np.where(allowed, row, row.dtype.type(-math.inf))
         return row, _best_token(row, position)
     scores = np.array(logits, dtype=np.float64)
     for processor in params.logits_processors:
         scores = _process(processor, history.tokens(path), scores)
     with np.errstate(over="ignore"):  # a score beyond float64 becomes -inf: it has no probability
         _adjust(scores, params, history, path)
+    if allowed is not None:
+        scores[~allowed] = -math.inf
     scores[list(params.banned_tokens)] = -math.inf
     if forbids_end:
         scores[list(eos_ids)] = -math.inf
     return scores, _best_token(scores, position)
+
+
+def _allowed(
+    params: SamplingParams, history: TokenHistory, path: Sequence[int]
+) -> BoolArray | None:
+    """[V] what the constraint allows at a position; None: everything."""
+    if params.constraint is None:
+        return None
+    assert isinstance(params.constraint, TokenMask), "the constraint has no vocabulary yet"
+    return params.constraint.allowed((*history.output, *path))
 
 
 def _process(
@@ -88,8 +104,8 @@ def _best_token(scores: Float32Array | Float64Array, position: int) -> int:
     best = float(scores[token])
     if best == -math.inf:
         raise DeadEndError(
-            f"Every token is forbidden at position {position}; banned_tokens, min_tokens and "
-            "logits_processors together must leave at least one."
+            f"Every token is forbidden at position {position}; banned_tokens, min_tokens, "
+            "logits_processors and the constraint together must leave at least one."
         )
     if not math.isfinite(best):
         raise ParameterError(

@@ -39,7 +39,8 @@ def warp(
     3. `presence_penalty` and `frequency_penalty` on ids in output or path:
        l - presence - frequency * count;
     4. `logit_bias` is added;
-    5. `banned_tokens` are forbidden (−inf);
+    5. what `constraint` does not allow here and `banned_tokens` are forbidden (−inf), so that no
+       step before can bring them back;
     6. end-of-text tokens are forbidden while output and path hold fewer than `min_tokens`,
        unless `ignore_eos` makes them ordinary tokens;
     7. division by `temperature`. Greedy (temperature 0) ends before this step: the choice is the
@@ -65,7 +66,7 @@ def warp(
 
     Raises:
         ParameterError: a logits processor returned something other than [V] numbers, or a logit
-            is NaN or +inf.
+            is NaN or +inf, or the constraint cannot be followed any further.
         DeadEndError: every token is forbidden.
     """
     if params.is_greedy:

@@ -30,7 +30,7 @@ class SchedulerConfig:
     pass_rows: int = 64
     min_prompt_rows: int = 16
     ageing_seconds: float = 10.0
-    cached_tokens: int = 32_768
+    cached_tokens: int = 8192
 
     def __post_init__(self) -> None:
         """Refuses values that have no meaning.

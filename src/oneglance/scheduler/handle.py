@@ -145,7 +145,10 @@ class Handle:
                 return
 
     async def stream(self) -> AsyncGenerator[Piece]:
-        """The same in asyncio; leaving before the last piece cancels the request."""
+        """The same in asyncio; leaving before the last piece cancels the request.
+
+        So does closing it, but only once it was asked for a piece: before that, use `cancel`.
+        """
         loop, awake = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:

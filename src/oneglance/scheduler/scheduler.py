@@ -65,7 +65,7 @@ class Scheduler:
         """Takes a request.
 
         Returns at once, but for the first request that names a drafter, which waits until that is
-        made: in asyncio call it with `asyncio.to_thread`.
+        made: in asyncio call it with `asyncio.to_thread`, and never from a listener.
 
         Args:
             request: what is wanted.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oneglance.config import SamplingParams
+from oneglance.constraints import Constraint
 from oneglance.drafters.base import DraftHints
 from oneglance.errors import (
     CapacityError,
@@ -22,8 +23,10 @@ from oneglance.server.sampling import sampling_params
 from oneglance.server.schema.chat import ChatRequest
 from oneglance.server.schema.common import SharedFields, Speculation, text_of
 from oneglance.server.schema.completions import DEFAULT_MAX_TOKENS, CompletionRequest
+from oneglance.server.schema.tools import Tool
 from oneglance.server.service import Service
 from oneglance.server.tools.conversation import knows_calls, template_messages
+from oneglance.server.tools.grammar import form_of
 
 RETRY_SECONDS = 5
 """When a server that is shutting down may be back."""
@@ -107,12 +110,13 @@ def admit_chat(service: Service, body: ChatRequest, client: Client) -> Admitted:
             "max_tokens and max_completion_tokens are two names of one limit; send one of them.",
             "max_tokens",
         )
-    params = _params(
-        service, body, body.max_completion_tokens or body.max_tokens, body.num_top_logprobs
-    )
-    tokens = _chat_tokens(service, body)
-    admitted = _submit(service, body, client, [tokens], params, "messages")
+    form = form_of(body)
+    limit = body.max_completion_tokens or body.max_tokens
+    params = _params(service, body, limit, body.num_top_logprobs, form.constraint)
+    tokens = _chat_tokens(service, body, form.tools)
+    admitted = _submit(service, body, client, [tokens], params, "messages", form.param)
     admitted.echoes = [""] * body.num_choices
+    admitted.has_calls = bool(form.tools)
     return admitted
 
 
@@ -140,7 +144,11 @@ def _check_shared(service: Service, body: SharedFields, num_prompts: int) -> Non
 
 
 def _params(
-    service: Service, body: SharedFields, max_tokens: int | None, num_top: int | None
+    service: Service,
+    body: SharedFields,
+    max_tokens: int | None,
+    num_top: int | None,
+    constraint: Constraint | None = None,
 ) -> SamplingParams:
     return sampling_params(
         body,
@@ -148,6 +156,7 @@ def _params(
         num_top or 0,
         service.tokenizer.vocab_size,
         service.settings.max_output_tokens,
+        constraint,
     )
 
 
@@ -168,17 +177,15 @@ def _prompt_tokens(service: Service, index: int, prompt: str | list[int]) -> lis
     return tokens
 
 
-def _chat_tokens(service: Service, body: ChatRequest) -> list[int]:
+def _chat_tokens(service: Service, body: ChatRequest, tools: Sequence[Tool]) -> list[int]:
     template = service.llm.checkpoint.chat_template
     if template is None:
         raise invalid(
             f"{service.settings.names[0]!r} has no chat template; use /v1/completions.", "model"
         )
-    messages, tools = template_messages(
-        body.messages, body.tools or [], knows_calls(template.source)
-    )
+    messages, listed = template_messages(body.messages, tools, knows_calls(template.source))
     try:
-        return template.encode(service.tokenizer, messages, tools=tools)
+        return template.encode(service.tokenizer, messages, tools=listed)
     except OneglanceError as error:
         raise invalid(str(error), "messages") from None
 
@@ -190,8 +197,19 @@ def _submit(
     prompts: Sequence[Sequence[int]],
     params: SamplingParams,
     param: str,
+    form_param: str | None = None,
 ) -> Admitted:
-    """Submits all prompts, or none."""
+    """Submits all prompts, or none.
+
+    Args:
+        service: that answers.
+        body: of the request.
+        client: who asks.
+        prompts: token ids of each.
+        params: of all answers.
+        param: what of the request the prompts come from.
+        form_param: what of the request a constraint comes from.
+    """
     admitted = Admitted(body.num_choices, sum(map(len, prompts)))
     for prompt in prompts:
         if len(prompt) > service.max_prompt_tokens:
@@ -215,6 +233,9 @@ def _submit(
             admitted.handles += service.scheduler.submit_choices(request, body.num_choices)
     except OneglanceError as error:
         admitted.cancel()
+        constraint = params.constraint
+        if isinstance(constraint, Constraint) and str(error).startswith(constraint.name):
+            raise invalid(str(error), form_param) from None
         raise _refusal(service, body, error, param) from None
     return admitted
 

@@ -32,7 +32,7 @@ def start_logging() -> None:
     """Sends the log of this process's server, and uvicorn's complaints, to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines())
-    for name, level in (("oneglance.server", logging.INFO), ("uvicorn", logging.WARNING)):
+    for name, level in (("oneglance", logging.INFO), ("uvicorn", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import socket
@@ -18,6 +19,9 @@ from oneglance.server.logs import log
 from oneglance.server.service import Service
 from oneglance.server.settings import ServerSettings
 
+_TELLING_SECONDS = 5.0
+"""How long clients whose answers were cut short may take to be told so."""
+
 
 class DrainingServer(uvicorn.Server):
     """A server that, told to end, refuses what is new and lets what is under way come to its end.
@@ -31,6 +35,7 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
         self._service = service
         self._deadline: float | None = None
+        self._ending: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Begins to end, or ends at once if that has begun already."""
@@ -48,12 +53,15 @@ class DrainingServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second; says whether to stop."""
         if self._deadline is not None and not self.should_exit:
-            num_open = self._service.traffic.num_open
-            is_late = monotonic() > self._deadline
-            if is_late and num_open:
+            num_open, late = self._service.traffic.num_open, monotonic() - self._deadline
+            if late > 0 and num_open and self._ending is None:
                 log("drain ended before its requests", open_requests=num_open)
-                self.force_exit = True
-            self.should_exit = is_late or num_open == 0
+                # They are told so, as the scheduler ends them.
+                self._ending = asyncio.create_task(
+                    asyncio.to_thread(self._service.scheduler.shutdown)
+                )
+            self.force_exit = late > _TELLING_SECONDS
+            self.should_exit = num_open == 0 or self.force_exit
         return await super().on_tick(counter)
 
 

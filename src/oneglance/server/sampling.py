@@ -6,6 +6,7 @@ import re
 import sys
 
 from oneglance.config import SamplingParams
+from oneglance.constraints import Constraint
 from oneglance.errors import ParameterError
 from oneglance.server.errors import invalid
 from oneglance.server.schema.common import SharedFields
@@ -17,6 +18,7 @@ def sampling_params(
     num_top_logprobs: int,
     vocab_size: int,
     limit: int | None,
+    constraint: Constraint | None = None,
 ) -> SamplingParams:
     """The parameters of each of a request's answers.
 
@@ -26,6 +28,7 @@ def sampling_params(
         num_top_logprobs: alternatives to report with each token.
         vocab_size: of the model.
         limit: most tokens that the server gives; None: no limit.
+        constraint: what the answers may be; None: anything.
 
     Raises:
         ApiError: a value cannot be used.
@@ -62,9 +65,11 @@ def sampling_params(
             # Seeds with a sign become those of the package one to one.
             seed=None if body.seed is None else body.seed % 2**64,
             top_logprobs=num_top_logprobs,
+            constraint=constraint,
         )
     except ParameterError as error:
-        raise invalid(str(error), None) from None
+        name = str(error).partition(" = ")[0]
+        raise invalid(str(error), name if name in type(body).model_fields else None) from None
 
 
 def _or(value: float | None, default: float) -> float:

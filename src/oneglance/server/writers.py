@@ -228,8 +228,8 @@ class ChatWriter(Writer):
         return said, calls
 
     def _finish_reason(self, index: int, completion: Completion) -> str:
-        has_called = self._readers[index].num_calls > 0
-        if has_called and completion.finish_reason == "stop":
+        reader = self._readers[index]
+        if reader.num_calls and not reader.is_within_call and completion.finish_reason == "stop":
             return "tool_calls"
         return completion.finish_reason
 

@@ -64,8 +64,14 @@ class CallReader:
     num_calls: int = 0
     _buffer: str = ""
     _json: _JsonEnd | None = None
+    _is_behind_call: bool = False
     _parts: list[CallPart] = field(default_factory=list)
     _text: str = ""
+
+    @property
+    def is_within_call(self) -> bool:
+        """Whether the last call that has begun is not whole."""
+        return self._json is not None or self._is_in_call()
 
     def push(self, text: str) -> tuple[str, list[CallPart]]:
         """Takes the next text of the answer; returns what is said in it, and parts of calls."""
@@ -76,9 +82,9 @@ class CallReader:
 
     def flush(self) -> tuple[str, list[CallPart]]:
         """What was held back when the answer ended; a call that was cut off stays so."""
-        if self._json is None and not self._is_in_call():
+        if not self.is_within_call:
             self._text += self._buffer
-        self._buffer = ""
+            self._buffer = ""
         return self._take()
 
     def _step(self) -> bool:
@@ -87,6 +93,11 @@ class CallReader:
             return self._read_arguments(self._json)
         if self._is_in_call():
             return self._read_name()
+        if self._is_behind_call and self._buffer:
+            # A line break stands between calls, and is no word of the answer.
+            self._buffer = self._buffer.removeprefix("\n")
+            self._is_behind_call = False
+            return True
         before, found, _ = self._buffer.partition(CALL_BEGIN)
         if found:
             self._text += before
@@ -139,6 +150,7 @@ class CallReader:
             return False
         self._buffer = self._buffer[len(end) :]
         self._json = None
+        self._is_behind_call = True
         return True
 
     def _take(self) -> tuple[str, list[CallPart]]:
