@@ -19,83 +19,36 @@ import os
 import shlex
 import signal
 import sys
-import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from typing import Any
 
-import oneglance
-from benchmarks.load.checks import check_memory, check_pages, memory_growth
 from benchmarks.load.client import BrokenAnswerError
-from benchmarks.load.fuzz import fuzz
-from benchmarks.load.leaks import Held, MemoryWatch, kept_tokens, settle, short_questions
-from benchmarks.load.openapi import run_schemathesis
 from benchmarks.load.own_server import OwnServer
-from benchmarks.load.process import ServerFailedError, free_port
-from benchmarks.load.questions import (
-    ExpectedAnswer,
-    LoadQuestion,
-    expected_answer,
-    long_question,
-    make_questions,
+from benchmarks.load.parts import (
+    FUZZ,
+    FUZZ_SETTINGS,
+    PARTS,
+    RESTART,
+    SCHEMATHESIS,
+    STORM,
+    Findings,
+    Size,
+    check_schema,
+    decode_alone,
+    restart,
+    send_bodies,
+    server_settings,
+    weather_storm,
 )
-from benchmarks.load.restart import restart_under_load
-from benchmarks.load.storm import Outcome, Storm
+from benchmarks.load.process import ServerFailedError, free_port
 from benchmarks.options import checked_main, positive_number, whole_number, writable_path
-from oneglance.bench.measure import WARM_UP
-from oneglance.bench.prompts import BUILT_IN, read_prompts
 from oneglance.bench.report import write_report
 from oneglance.bench.subject import without_folders
 from oneglance.cli.provenance import provenance
 from oneglance.errors import ParameterError
 from oneglance.llm import DEFAULT_MODEL
 
-SPECULATIONS: Sequence[Mapping[str, Any]] = (
-    {},
-    {"off": True},
-    {"drafter": "ngram"},
-    {"drafter": "ngram", "k": 2},
-    {"drafter": "suffix"},
-    {"drafter": "suffix", "tree": 12},
-    {"drafter": "lookahead"},
-)
-"""What requests say of speculation: the server's own choice, none, and what all servers allow."""
-WARM_UP_SHARE = 0.2
-"""Part of the time after which memory is looked at."""
-LEAST_JUDGED_SECONDS = 60.0
-"""Of a run whose memory is judged: in a shorter one the server has not come to rest."""
-MEMORY_SAMPLES = 120
-LONG_TOKENS = 96
-RESTART_STREAMS = 16
-MAX_RUNNING = 32
-LEAST_PAGES = 24
-PAGES_PER_STREAM = 3
-"""Fewer than as many answers need that run at once, so that some have to give way."""
-DRAIN_SECONDS = 120
-FUZZ_SETTINGS = {
-    **{"max_output_tokens": 4, "max_prompt_tokens": 256, "max_choices": 4},
-    **{"cached_tokens": 256, "request_seconds": 60},
-}
-FUZZ_QUESTIONS = 12
 SHOWN_PROBLEMS = 20
-
-
-@dataclass(frozen=True)
-class Known:
-    """Questions with their answers.
-
-    Attributes:
-        questions: of the storm.
-        long: of the streams that the server is ended in.
-        expected: answers by the question's id.
-        quantization: of the model.
-    """
-
-    questions: Sequence[LoadQuestion]
-    long: LoadQuestion
-    expected: Mapping[str, ExpectedAnswer]
-    quantization: str
 
 
 def parse_arguments(description: str, words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -127,111 +80,41 @@ def parse_arguments(description: str, words: Sequence[str] | None = None) -> arg
         help="of Schemathesis for each operation; default %(default)s",
     )
     parser.add_argument("--seed", **number, default=1, help="of all choices; default 1")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=list(PARTS), help="default: all of them"
+    )
     parser.add_argument("--json", type=writable_path, metavar="FILE", help="write figures to FILE")
     return parser.parse_args(words)
 
 
-def decode_alone(options: argparse.Namespace) -> Known:
-    """Makes the questions, and decodes their answers in this process."""
-    prompts = read_prompts(BUILT_IN).prompts
-    questions = make_questions(prompts, options.questions, options.max_tokens, options.seed)
-    long = long_question(WARM_UP, LONG_TOKENS)
-    with oneglance.load(options.model, "none") as llm:
-        expected = {each.id: expected_answer(llm, each) for each in (*questions, long)}
-        return Known(questions, long, expected, llm.checkpoint.quantization_summary())
+def size_of(options: argparse.Namespace) -> Size:
+    """How much is asked for."""
+    numbers = ("streams", "questions", "max_tokens", "bodies", "examples", "seed")
+    return Size(60 * options.minutes, **{name: getattr(options, name) for name in numbers})
 
 
-def server_settings(options: argparse.Namespace, known: Known) -> dict[str, object]:
-    """Of the server in the storm: small enough that prefixes and answers have to give way."""
-    asked = [known.expected[each.id] for each in known.questions]
-    return {
-        "drafter": options.drafter,
-        "max_output_tokens": max(LONG_TOKENS, options.max_tokens),
-        "cached_tokens": kept_tokens(asked),
-        "pages": max(PAGES_PER_STREAM * min(options.streams, MAX_RUNNING), LEAST_PAGES),
-        "max_running": MAX_RUNNING,
-        "drain_seconds": DRAIN_SECONDS,
-    }
+def ask_questions(options: argparse.Namespace, size: Size) -> Findings:
+    """The parts that ask what has a known answer."""
+    known = decode_alone(options.model, size)
+    settings = server_settings(options.drafter, size, known)
+    found = Findings({"quantization": known.quantization, "server": settings})
+    with OwnServer(options.model, free_port(), settings) as server:
+        if STORM in options.parts:
+            found.add(weather_storm(server, known, size))
+        if RESTART in options.parts:
+            found.add(restart(server, known, size))
+    return found
 
 
-def weather_storm(
-    options: argparse.Namespace, known: Known, server: OwnServer
-) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """Loads a running server; returns figures, and what was wrong by subject."""
-    seconds = 60 * options.minutes
-    storm = Storm(server.port, known.questions, known.expected, SPECULATIONS, options.seed)
-    before = settle(server, known.questions)
-    started = time.monotonic()
-    outcomes = storm.run(options.streams, WARM_UP_SHARE * seconds)
-    again = Storm(server.port, known.questions, known.expected, SPECULATIONS, options.seed + 1)
-    rest = (1 - WARM_UP_SHARE) * seconds
-    with MemoryWatch(server.process.pid, rest / MEMORY_SAMPLES) as watch:
-        outcomes += again.run(options.streams, rest)
-    elapsed = time.monotonic() - started
-    after = settle(server, known.questions)
-    gauges = server.gauges()
-    is_judged = rest >= LEAST_JUDGED_SECONDS
-    figures = {
-        "storm": {
-            "seconds": elapsed,
-            "outcomes": count_outcomes(outcomes),
-            "tokens": sum(each.tokens for each in outcomes),
-            "preemptions": gauges.total("oneglance_preemptions_total"),
-            "drafted": gauges.total("oneglance_drafted_tokens_total"),
-            "accepted": gauges.total("oneglance_accepted_tokens_total"),
-        },
-        "pages": {"before": asdict(before), "after": asdict(after)},
-        "memory": {
-            "growth": memory_growth(watch.samples) if watch.samples else None,
-            "is_judged": is_judged,
-            "samples": watch.samples,
-        },
-    }
-    problems = {
-        "storm": [problem for each in outcomes for problem in each.problems],
-        "pages": held_problems(before, after),
-        "memory": check_memory(watch.samples) if is_judged else [],
-    }
-    return figures, problems
-
-
-def count_outcomes(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
-    """By what the client did: how often, and how often something was wrong."""
-    counts = Counter(each.kind for each in outcomes)
-    wrong = Counter(each.kind for each in outcomes if each.problems)
-    return {kind: {"count": counts[kind], "wrong": wrong[kind]} for kind in sorted(counts)}
-
-
-def held_problems(before: Held, after: Held) -> list[str]:
-    """Nothing is held after a load that was not held before."""
-    problems = check_pages(before.pages, after.pages, before.cached_tokens, after.cached_tokens)
-    if after.in_progress:
-        problems.append(f"{after.in_progress} requests are still in progress")
-    return problems
-
-
-def send_bodies(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """Fuzzes a server of small limits; returns figures, and what was wrong by subject."""
-    questions = short_questions(FUZZ_QUESTIONS)
+def send_anything(options: argparse.Namespace, size: Size) -> Findings:
+    """The parts that send whatever there is."""
+    found = Findings()
     with OwnServer(options.model, free_port(), FUZZ_SETTINGS) as server:
-        before = settle(server, questions)
-        fuzzed = fuzz(server.port, options.bodies, options.seed)
-        tested = run_schemathesis(server, options.examples, options.seed)
-        after = settle(server, questions)
-    figures = {
-        "fuzz": {
-            "bodies": fuzzed.num_bodies,
-            "statuses": dict(sorted(fuzzed.statuses.items())),
-            "pages": {"before": asdict(before), "after": asdict(after)},
-        },
-        "schemathesis": {
-            "version": tested.version,
-            "operations": tested.operations,
-            "cases": tested.cases,
-        },
-    }
-    fuzz_problems = fuzzed.problems + held_problems(before, after)
-    return figures, {"fuzz": fuzz_problems, "schemathesis": tested.problems}
+        if FUZZ in options.parts:
+            found.add(send_bodies(server, size))
+        if SCHEMATHESIS in options.parts:
+            found.add(check_schema(server, size))
+    return found
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
@@ -239,30 +122,20 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     load_average = os.getloadavg()
     words = shlex.join(["python", "-m", "benchmarks.reliability", *sys.argv[1:]])
     origin = provenance(without_folders(words))
-    known = decode_alone(options)
-    settings = server_settings(options, known)
-    with OwnServer(options.model, free_port(), settings) as server:
-        figures, problems = weather_storm(options, known, server)
-        streams = min(options.streams, RESTART_STREAMS)
-        restarted = restart_under_load(server, known.long, known.expected[known.long.id], streams)
-    more_figures, more_problems = send_bodies(options)
-    problems |= {"restart": restarted.problems, **more_problems}
-    restart_figures = asdict(restarted)
-    del restart_figures["problems"]
+    size, found = size_of(options), Findings()
+    if {STORM, RESTART} & set(options.parts):
+        found.add(ask_questions(options, size))
+    if {FUZZ, SCHEMATHESIS} & set(options.parts):
+        found.add(send_anything(options, size))
     return {
         **origin,
         "load_average_before": load_average,
         "load_average_after": os.getloadavg(),
         "model": without_folders(options.model),
-        "quantization": known.quantization,
-        "server": settings,
-        **{name: getattr(options, name) for name in ("minutes", "streams", "seed")},
-        "questions": len(known.questions),
-        **figures,
-        "restart": restart_figures,
-        **more_figures,
-        "num_problems": {name: len(found) for name, found in problems.items()},
-        "problems": {name: found[:SHOWN_PROBLEMS] for name, found in problems.items()},
+        **{name: getattr(options, name) for name in ("minutes", "streams", "questions", "seed")},
+        **found.figures,
+        "num_problems": {name: len(each) for name, each in found.problems.items()},
+        "problems": {name: each[:SHOWN_PROBLEMS] for name, each in found.problems.items()},
     }
 
 

@@ -83,7 +83,9 @@ def admit_completion(service: Service, body: CompletionRequest, client: Client) 
             "one of them.",
             "echo",
         )
-    params = _params(service, body, body.max_tokens or DEFAULT_MAX_TOKENS, body.logprobs)
+    limit = service.settings.max_output_tokens
+    usual = DEFAULT_MAX_TOKENS if limit is None else min(DEFAULT_MAX_TOKENS, limit)
+    params = _params(service, body, body.max_tokens or usual, body.logprobs)
     prompts = [_prompt_tokens(service, index, each) for index, each in enumerate(body.prompts)]
     echoes = ["" for _ in prompts]
     if body.echo:

@@ -11,6 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from oneglance.server.errors import INVALID_REQUEST, ApiError, internal
@@ -67,7 +68,7 @@ def _add_operations(routes: FastAPI, service: Service) -> None:
         answer.status_code = 503
         return answer
 
-    @routes.get("/metrics")
+    @routes.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """The figures of this server, in the text format of Prometheus."""
         return Response(service.metrics.page(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
