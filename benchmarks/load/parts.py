@@ -47,8 +47,8 @@ MEMORY_SAMPLES = 120
 LONG_TOKENS = 96
 RESTART_STREAMS = 16
 MAX_RUNNING = 32
-LEAST_PAGES = 24
-PAGES_PER_STREAM = 3
+LEAST_PAGES = 16
+PAGES_PER_STREAM = 1.5
 """Fewer than as many answers need that run at once, so that some have to give way."""
 DRAIN_SECONDS = 120
 FUZZ_SETTINGS: Mapping[str, object] = {
@@ -133,7 +133,7 @@ def server_settings(drafter: str, size: Size, known: Known) -> dict[str, object]
         "drafter": drafter,
         "max_output_tokens": max(LONG_TOKENS, size.max_tokens),
         "cached_tokens": kept_tokens(asked),
-        "pages": max(PAGES_PER_STREAM * min(size.streams, MAX_RUNNING), LEAST_PAGES),
+        "pages": max(int(PAGES_PER_STREAM * min(size.streams, MAX_RUNNING)), LEAST_PAGES),
         "max_running": MAX_RUNNING,
         "drain_seconds": DRAIN_SECONDS,
     }
