@@ -178,7 +178,7 @@ def measure(
     for speculation in SPECULATION.values():
         warm_up(ChatWire(own.url, (WARM_UP.id,), speculation), short)
     for level in load.levels:
-        missing = [each for each in range(load.rounds) if (level, each) not in work.rounds]
+        missing = missing_rounds(load, level, work)
         if not missing:
             continue
         with ExitStack() as running:
@@ -192,6 +192,11 @@ def measure(
                 runs = run_round(subjects, items, level, number, load.max_tokens)
                 work.add(runs)
                 show_progress(runs)
+
+
+def missing_rounds(load: Load, level: int, work: LoadWork) -> list[int]:
+    """Numbers of the rounds of a level that are not in the work file."""
+    return [each for each in range(load.rounds) if (level, each) not in work.rounds]
 
 
 def peer_subject(server: LlamaServer) -> LoadSubject:
@@ -239,8 +244,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     }
     work = LoadWork(work_path(options.json), kept)
     work.open(load_average)
-    with OwnServer(str(path), free_port(), settings, load.all_keys()) as own:
-        measure(options, load, own, path, work)
+    if any(missing_rounds(load, level, work) for level in load.levels):
+        with OwnServer(str(path), free_port(), settings, load.all_keys()) as own:
+            measure(options, load, own, path, work)
     return make_report(origin, load, work)
 
 

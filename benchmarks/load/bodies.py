@@ -22,6 +22,8 @@ TEXTS: Sequence[str] = (
 )
 """Lone surrogates among them: JSON can write them, UTF-8 cannot."""
 VALUES: Sequence[Any] = (None, True, False, [], {}, [[]], [None], {"": {}}, *NUMBERS, *TEXTS)
+VALID = "valid"
+"""The kind of bodies that must be answered."""
 DEEP = 2000
 """Levels of nesting that no parser should follow by recursion."""
 
@@ -78,6 +80,11 @@ def valid_body(path: str, random_source: random.Random) -> dict[str, Any]:
         )
     names = random_source.sample(list(optional), random_source.randint(2, 6))
     chosen = {name: optional[name] for name in optional if name in names}
+    # What would have no effect, or cannot be had together, is refused.
+    if chosen.get("speculation") == {"off": True}:
+        chosen.pop("prediction", None)
+    if chosen.get("response_format") == {"type": "json_object"}:
+        chosen.pop("min_tokens", None)
     return {"model": SERVED_NAME, **asked, **chosen}
 
 
@@ -162,7 +169,7 @@ def _never_a_body(_: dict[str, Any], random_source: random.Random) -> bytes:
 
 
 MAKERS: Mapping[str, Callable[[dict[str, Any], random.Random], bytes]] = {
-    "valid": lambda body, _: _written(body),
+    VALID: lambda body, _: _written(body),
     "another value": _with_value,
     "several changes": _with_changes,
     "broken text": _with_broken_text,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from benchmarks.load.bodies import Fuzzed, fuzz_bodies
+from benchmarks.load.bodies import VALID, Fuzzed, fuzz_bodies
 from benchmarks.load.checks import check_refusal
 from benchmarks.load.client import BrokenAnswerError, post
 
@@ -59,7 +59,10 @@ def send(port: int, body: Fuzzed) -> tuple[str, list[str]]:
         status, content = post(port, body.path, body.content)
     except BrokenAnswerError as error:
         return "none", [_finding(body, str(error))]
-    return str(status), [_finding(body, each) for each in check_response(status, content)]
+    problems = check_response(status, content)
+    if body.kind == VALID and status != 200:
+        problems.append(f"it is refused: {content[:SHOWN]!r}")
+    return str(status), [_finding(body, each) for each in problems]
 
 
 def check_response(status: int, content: bytes) -> list[str]:

@@ -44,7 +44,8 @@ WARM_UP_SHARE = 0.2
 LEAST_JUDGED_SECONDS = 60.0
 """Of a run whose memory is judged: in a shorter one the server has not come to rest."""
 MEMORY_SAMPLES = 120
-LONG_TOKENS = 96
+LONG_FACTOR = 3
+"""Of the longest answer of the storm: how long those are that a server is ended in."""
 RESTART_STREAMS = 16
 MAX_RUNNING = 32
 LEAST_PAGES = 16
@@ -120,7 +121,7 @@ def decode_alone(model: str, size: Size) -> Known:
     """Makes the questions, and decodes their answers in this process."""
     prompts = read_prompts(BUILT_IN).prompts
     questions = make_questions(prompts, size.questions, size.max_tokens, size.seed)
-    long = long_question(WARM_UP, LONG_TOKENS)
+    long = long_question(WARM_UP, LONG_FACTOR * size.max_tokens)
     with oneglance.load(model, "none") as llm:
         expected = {each.id: expected_answer(llm, each) for each in (*questions, long)}
         return Known(questions, long, expected, llm.checkpoint.quantization_summary())
@@ -131,7 +132,7 @@ def server_settings(drafter: str, size: Size, known: Known) -> dict[str, object]
     asked = [known.expected[each.id] for each in known.questions]
     return {
         "drafter": drafter,
-        "max_output_tokens": max(LONG_TOKENS, size.max_tokens),
+        "max_output_tokens": LONG_FACTOR * size.max_tokens,
         "cached_tokens": kept_tokens(asked),
         "pages": max(int(PAGES_PER_STREAM * min(size.streams, MAX_RUNNING)), LEAST_PAGES),
         "max_running": MAX_RUNNING,

@@ -54,7 +54,7 @@ def restart_under_load(
     begun = Semaphore(0)
     with ThreadPoolExecutor(streams) as threads:
         reading = [
-            threads.submit(_read_stream, server.port, question, expected, begun)
+            threads.submit(read_stream, server.port, question, expected, begun)
             for _ in range(streams)
         ]
         if all(begun.acquire(timeout=BEGIN_SECONDS) for _ in reading):
@@ -83,7 +83,7 @@ def _end(
     while not all(stream.done() for stream in reading):
         if time.monotonic() > started + END_SECONDS:
             break
-        _send_too_late(server.port, question, report)
+        send_too_late(server.port, question, report)
         time.sleep(0.02)
     code = server.process.wait(END_SECONDS)
     if code is None:
@@ -96,7 +96,7 @@ def _end(
         report.problems.append("no new request was told that the server is shutting down")
 
 
-def _send_too_late(port: int, question: LoadQuestion, report: RestartReport) -> None:
+def send_too_late(port: int, question: LoadQuestion, report: RestartReport) -> None:
     """A new request is refused with 503; the process may end between two of them."""
     try:
         status, _ = post(port, question.path, encoded(question.body()))
@@ -108,9 +108,10 @@ def _send_too_late(port: int, question: LoadQuestion, report: RestartReport) -> 
         report.problems.append(f"a new request got the status {status} after SIGTERM")
 
 
-def _read_stream(
+def read_stream(
     port: int, question: LoadQuestion, expected: ExpectedAnswer, begun: Semaphore
 ) -> list[str]:
+    """Reads a stream to its end; returns what is wrong with it. `begun` is told of its text."""
     events = []
     body = encoded(question.body(stream=True, stream_options={"include_usage": True}))
     try:
@@ -127,5 +128,5 @@ def _read_stream(
 def _check_again(
     server: OwnServer, question: LoadQuestion, expected: ExpectedAnswer, report: RestartReport
 ) -> None:
-    problems = _read_stream(server.port, question, expected, Semaphore(0))
+    problems = read_stream(server.port, question, expected, Semaphore(0))
     report.problems += [f"after the restart: {each}" for each in problems]

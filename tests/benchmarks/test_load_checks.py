@@ -26,7 +26,7 @@ USAGE = {"prompt_tokens": 7, "completion_tokens": 3}
 
 
 def event(text: str, *ids: int, reason: str | None = None, **more: Any) -> dict[str, Any]:
-    choice = {"delta": {"content": text}, "finish_reason": reason}
+    choice: dict[str, Any] = {"delta": {"content": text}, "finish_reason": reason}
     if ids:
         choice["speculation"] = {"tokens": [{"id": number} for number in ids]}
     return {"choices": [choice], **more}
