@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 here = Path(sys.argv[1])
-DEV = ["hypothesis", "import-linter", "llguidance", "mypy", "pytest", "pytest-cov", "pytest-timeout", "pytest-xdist", "ruff", "safetensors", "torch"]
+DEV = ["fastapi", "hypothesis", "import-linter", "llguidance", "mypy", "openai", "prometheus-client", "pytest", "pytest-cov", "pytest-timeout", "pytest-xdist", "ruff", "safetensors", "torch", "uvicorn"]
 BUILD = ["scikit-build-core", "nanobind", "cmake", "ninja"]
 
 

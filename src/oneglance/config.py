@@ -210,7 +210,8 @@ class EngineConfig:
 
     Attributes:
         page_size: positions per page of the key-value cache.
-        num_pages: pages in the cache, shared by all sequences; None: it grows as needed.
+        num_pages: pages in the target's cache, shared by all sequences; None: it grows as needed,
+            as those of draft models do.
         prefill_chunk: most prompt tokens that one pass evaluates.
         kept_prefixes: ended answers whose cache is kept, so that a prompt that begins alike (the
             next turn of a chat) need not be fed again.

@@ -35,7 +35,7 @@ class TokenMask(ABC):
             end of text, where no answer ever gets.
 
         Raises:
-            ParameterError: what may follow cannot be told.
+            DeadEndError: nothing may come, or what may cannot be told.
         """
 
 

@@ -37,6 +37,8 @@ def test_every_option_of_the_law_reaches_the_parameters() -> None:
 def test_every_shared_option_of_the_library_is_offered() -> None:
     not_for_a_shell = {"banned_tokens", "choice", "top_logprobs", "logits_processors"}
     wanted = {item.name for item in dataclasses.fields(SamplingParams)} - not_for_a_shell
+    wanted |= {"json_schema", "grammar", "regex"}
+    wanted.remove("constraint")  # it goes by these names
     assert wanted <= {item.name for item in dataclasses.fields(Options)}
 
 

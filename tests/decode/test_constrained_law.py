@@ -224,6 +224,27 @@ def test_a_dead_end_is_reported_alike() -> None:
             list(decoder(drafter).run([PROMPT], [params]))
 
 
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_a_dead_end_off_the_answer_is_nobodys_error(name: str) -> None:
+    """The vocabulary lacks x: an answer that begins with aa has no end, and drafts may go there."""
+    make, tree_nodes = DRAFTERS[name]
+    constraint = Constraint.regex("(aa|abba)x|ab{1,3}|b{1,3}a?")
+    num_answers = num_dead_ends = 0
+    for seed in range(12):
+        params = SamplingParams(temperature=1.0, seed=seed, constraint=constraint)
+        try:
+            plain = list(decoder(NoDrafter()).run([PROMPT], [params]))[-1][1]
+        except DeadEndError:
+            num_dead_ends += 1
+            with pytest.raises(DeadEndError):
+                list(decoder(make(), 4, tree_nodes).run([PROMPT], [params]))
+            continue
+        drafted = list(decoder(make(), 4, tree_nodes).run([PROMPT], [params]))[-1][1]
+        assert drafted.text == plain.text
+        num_answers += 1
+    assert min(num_answers, num_dead_ends) > 1
+
+
 def test_a_decoder_without_grammars_refuses_constraints() -> None:
     bare = replace(decoder(NoDrafter()), grammars=None)
     with pytest.raises(UnsupportedError, match="regex cannot be used with a decoder without"):

@@ -232,7 +232,9 @@ def test_negative_control_stale_penalties_are_caught(monkeypatch: pytest.MonkeyP
 
     original = sequence_module.DecodingSequence.deliver
 
-    def deliver(self: object, proposal: Proposal, acceptance: Acceptance, law: object) -> object:
+    def deliver(
+        self: object, proposal: Proposal, acceptance: Acceptance, law: object, _certain: int
+    ) -> object:
         sequence = self
         assert isinstance(sequence, sequence_module.DecodingSequence)
         before = sequence.history.output

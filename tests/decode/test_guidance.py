@@ -9,11 +9,11 @@ import pytest
 
 from oneglance.constraints import TokenMask
 from oneglance.decode.guidance import MAX_CERTAIN, Guide
-from oneglance.errors import ParameterError
+from oneglance.errors import DeadEndError
 from oneglance.types import ROOT, BoolArray, Proposal
 
-V = 6
-END = 5
+V = 7
+END, DEAD = 5, 6
 ANY = tuple(range(V))
 
 
@@ -24,8 +24,8 @@ class Listed(TokenMask):
         self.rules = rules
 
     def allowed(self, output: tuple[int, ...]) -> BoolArray | None:
-        if len(output) > 6:
-            raise ParameterError("too far")
+        if len(output) > 6 or output[-1:] == (DEAD,):
+            raise DeadEndError("too far")
         if any(output[i] not in self.rules.get(output[:i], ANY) for i in range(len(output))):
             return None
         return np.isin(np.arange(V), self.rules.get(output, ANY))
@@ -74,6 +74,12 @@ def test_a_tree_loses_forbidden_branches() -> None:
 def test_nothing_hangs_off_an_end_of_text() -> None:
     found = guide({}).apply(chain(0, END, 1), (), room=8)
     assert shape(found.proposal) == ([0, END], [ROOT, 0])
+
+
+@pytest.mark.parametrize("has_laws", [False, True])
+def test_nothing_hangs_off_a_dead_end(has_laws: bool) -> None:
+    found = guide({}).apply(chain(0, DEAD, 1, 3, has_laws=has_laws), (), room=8)
+    assert shape(found.proposal) == ([0, DEAD], [ROOT, 0])
 
 
 def test_a_drawn_token_stays_though_it_is_forbidden_and_what_follows_it_goes() -> None:

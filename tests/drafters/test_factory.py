@@ -92,7 +92,7 @@ def test_lookahead_and_predicted_take_what_follows_the_colon(folder: Path) -> No
         ("", "Unknown drafter ''"),
         (
             "eagles",
-            "choose one of: auto, cascade, draft, eagle, lookahead, medusa, ngram, none, "
+            "choose one of: auto, cascade, draft, eagle, grammar, lookahead, medusa, ngram, none, "
             "predicted, self, suffix",
         ),
         ("eagle", "write eagle:PATH"),

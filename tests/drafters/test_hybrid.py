@@ -17,7 +17,7 @@ from oneglance.drafters.base import DraftContext, Drafter, DraftHints, DraftRequ
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.hybrid import HybridDrafter
 from oneglance.drafters.ngram import NgramDrafter
-from oneglance.drafters.none import NoDrafter
+from oneglance.drafters.none import GrammarDrafter, NoDrafter
 from oneglance.errors import ParameterError
 from oneglance.sampling.noise import SequentialNoise
 from oneglance.testing import ScriptedDrafter, ScriptedEngine, check_drafter, random_script
@@ -233,6 +233,7 @@ def test_sequences_of_a_batch_may_use_different_parts() -> None:
     [
         ([NgramDrafter(), NgramDrafter()], "has 'ngram' twice"),
         ([NgramDrafter(), NoDrafter()], "the part none, which never drafts"),
+        ([NgramDrafter(), GrammarDrafter()], "the part grammar, which never drafts"),
     ],
 )
 def test_senseless_lists_are_refused(parts: list[Drafter[Any]], message: str) -> None:

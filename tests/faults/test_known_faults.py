@@ -5,6 +5,7 @@ Numbers are those of the list in `docs/known-faults.md`. Each test fails if the 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,11 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.engine.random_models import random_model
+from tests.small_vocabularies import LongestMatch
 from tests.tiny_models import TinyShape, write_tiny_gguf
 from tests.tiny_models import vocabulary as tiny_words
 
 from oneglance.checkpoints import load_checkpoint
 from oneglance.config import EngineConfig, SamplingParams
+from oneglance.constraints import Constraint
 from oneglance.control.length import Control
 from oneglance.control.part import PartLength
 from oneglance.decode.loop import Decoder
@@ -29,6 +32,7 @@ from oneglance.drafters.none import NoDrafter
 from oneglance.drafters.setup import DrafterSetup
 from oneglance.engine.reference import ReferenceEngine
 from oneglance.errors import CapacityError, UnsupportedError
+from oneglance.sampling.constraint import Grammars
 from oneglance.sampling.noise import Noise, SequentialNoise
 from oneglance.sampling.softmax import softmax
 from oneglance.testing import ScriptedDrafter, ScriptedEngine, random_script, total_variation
@@ -610,3 +614,31 @@ def test_kinds_say_how_each_pass_ended() -> None:
         else:
             assert trace.kind == "recovered"
     assert all(trace.parents[0] == ROOT for trace in result.trace if trace.draft_tokens)
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_14_a_grammar_goes_forward_in_a_block_and_back_on_rejection(seed: int | None) -> None:
+    table = LongestMatch([b"a", b"b", b"ab", b"c", b"d", "<end>"], ends=["<end>"])
+    params = SamplingParams(
+        temperature=0.0 if seed is None else 1.0,
+        seed=seed,
+        constraint=Constraint.regex("(ab|ca?|d){3,6}(abc|dca)"),
+    )
+
+    def answer_with(drafter: Drafter[Any]) -> DecodingSequence:
+        target = ScriptedEngine(SCRIPT, V)
+        tokens = Vocabulary(V, table.eos_ids, table.token_bytes)
+        decoder = Decoder(target, tokens, drafter, 4, grammars=Grammars(table))
+        *_, (_, sequence, _) = decoder.run([PROMPT], [params])
+        return sequence
+
+    plain = answer_with(NoDrafter())
+    assert re.fullmatch("(ab|ca?|d){3,6}(abc|dca)", plain.text)
+    num_rejected = 0
+    # Drafts of the target's own law without the grammar, in chains and trees, and of another law.
+    for drafter in (perfect(), ScriptedDrafter(near_law, (2, 2), "top"), ScriptedDrafter(near_law)):
+        drafted = answer_with(drafter)
+        assert ids(drafted) == ids(plain)
+        assert drafted.text == plain.text
+        num_rejected += drafted.stats.drafted - drafted.stats.accepted
+    assert num_rejected > 0

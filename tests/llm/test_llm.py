@@ -215,8 +215,8 @@ def test_json_object(llm: og.LLM) -> None:
     [
         (
             {"drafter": "oracle"},
-            "Unknown drafter 'oracle'; choose one of: auto, cascade, draft, eagle, lookahead, "
-            "medusa, ngram, none, predicted, self, suffix.",
+            "Unknown drafter 'oracle'; choose one of: auto, cascade, draft, eagle, grammar, "
+            "lookahead, medusa, ngram, none, predicted, self, suffix.",
         ),
         ({"drafter": "ngram:3"}, "takes no argument"),
         ({"drafter": "draft"}, "write draft:MODEL"),

@@ -70,6 +70,30 @@ def test_choices_are_allowed_as_they_are_written() -> None:
     assert allowed(mask, A) == {B}
 
 
+def test_white_space_in_json_is_bounded_and_up_to_the_schema() -> None:
+    words: list[bytes | str] = [b"[", b"]", b" " * 39, b" ", b"  ", "<end>"]
+    grammars = Grammars(LongestMatch(words, ends=["<end>"]))
+    schema = {"type": "array", "maxItems": 0}
+    table = {
+        "free": (Constraint.json_schema(schema), {1, 2, 3, 4}),
+        "fixed": (
+            Constraint.json_schema({"x-guidance": {"whitespace_flexible": False}, **schema}),
+            {1},
+        ),
+        "own": (
+            Constraint.json_schema({"x-guidance": {"whitespace_pattern": " "}, **schema}),
+            {1, 3},
+        ),
+    }
+    for constraint, expected in table.values():
+        found = mask_of(constraint, grammars).allowed((0,))
+        assert found is not None
+        assert set(np.flatnonzero(found).tolist()) == expected
+    found = mask_of(table["free"][0], grammars).allowed((0, 2))
+    assert found is not None
+    assert set(np.flatnonzero(found).tolist()) == {1, 3}, "39 and 2 are too many"
+
+
 def test_nothing_is_said_where_no_answer_gets() -> None:
     mask = mask_of(Constraint.regex("abab(b|a)"))
     assert allowed(mask, AB, AB, A, END) is None, "behind the end"
@@ -160,7 +184,7 @@ REFUSED = {
         Constraint.grammar('start: x\nx[capture, temperature=0.5]: "[temperature=1]" /a[\\]/]/'),
         r"\[capture, temperature=0.5\]",
     ),
-    "unspeakable": (Constraint.regex("(xyz)+"), "allows no text|no token of the model spells"),
+    "unspeakable": (Constraint.regex("(xyz)+"), "no token of the model spells"),
 }
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from oneglance.config import LogitsProcessor, SamplingParams
-from oneglance.errors import ParameterError
+from oneglance.constraints import TokenMask
+from oneglance.errors import DeadEndError, ParameterError
 from oneglance.sampling.adjust import adjusted
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.softmax import log_normalizer, softmax
 from oneglance.sampling.warp import greedy_token, warp
-from oneglance.types import Float64Array
+from oneglance.types import BoolArray, Float64Array
 
 INF = math.inf
 EMPTY = TokenHistory([])
@@ -319,3 +320,56 @@ def test_numbers_without_meaning_are_refused_in_a_row_that_is_not_copied(bad: fl
     row = np.array([0.0, bad, -INF], dtype=np.float32)
     with pytest.raises(ParameterError, match=f"logit of token 1 at position 0 is {bad}"):
         greedy_token(row, SamplingParams(), EMPTY, eos_ids=())
+
+
+class AfterTheLast(TokenMask):
+    """Allows a token and the next two after it; behind token 4 it says nothing."""
+
+    def allowed(self, output: tuple[int, ...]) -> BoolArray | None:
+        if output[-1:] == (4,):
+            return None
+        first = output[-1] if output else 0
+        return np.isin(np.arange(6), [first, first + 1, first + 2])
+
+
+def test_a_constraint_forbids_by_output_and_path() -> None:
+    logits = [5.0, 4.0, 3.0, 2.0, 1.0, 0.0]
+    history = TokenHistory([5, 5], [1])
+    assert support(logits, constraint=AfterTheLast()) == [0, 1, 2]
+    assert support(logits, constraint=AfterTheLast(), history=history) == [1, 2, 3]
+    assert support(logits, constraint=AfterTheLast(), history=history, path=(2,)) == [2, 3, 4]
+    assert support(logits, constraint=AfterTheLast(), path=(4,)) == [0, 1, 2, 3, 4, 5]
+    assert support(logits, constraint=AfterTheLast(), top_k=2, path=(3,)) == [3, 4]
+
+
+def test_a_constraint_is_the_same_in_a_row_of_float32_and_beside_other_options() -> None:
+    row = np.random.default_rng(4).normal(size=6).astype(np.float32)
+    before = row.copy()
+    for temperature in (0.0, 0.7):
+        alone = SamplingParams(temperature=temperature, constraint=AfterTheLast())
+        beside = SamplingParams(
+            temperature=temperature, constraint=AfterTheLast(), logit_bias={5: 0.0}
+        )
+        found = warp(row, alone, EMPTY, (1,), eos_ids=())
+        np.testing.assert_array_equal(found, warp(row, beside, EMPTY, (1,), eos_ids=()))
+        assert np.flatnonzero(found > -INF).tolist() == [1, 2, 3]
+    assert adjusted(row, alone, EMPTY, (1,), ())[0].dtype == np.float32
+    assert greedy_token(row, SamplingParams(constraint=AfterTheLast()), EMPTY, eos_ids=()) < 3
+    np.testing.assert_array_equal(row, before)
+
+
+def test_no_other_option_brings_back_what_a_constraint_forbids() -> None:
+    def everything(_tokens: tuple[int, ...], logits: Float64Array) -> Float64Array:
+        return np.zeros(len(logits))
+
+    options: dict[str, Any] = {
+        "logits_processors": (everything,),
+        "logit_bias": {5: 1e300},
+        "repetition_penalty": 0.1,
+    }
+    assert support([0.0] * 6, constraint=AfterTheLast(), **options) == [0, 1, 2]
+
+
+def test_a_constraint_and_bans_can_forbid_all() -> None:
+    with pytest.raises(DeadEndError, match="the constraint together"):
+        law([0.0] * 6, constraint=AfterTheLast(), banned_tokens=(0, 1, 2))

@@ -14,6 +14,7 @@ from oneglance.drafters.base import DraftContext, DraftHints, DraftRequest
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.lookahead import LookaheadDrafter
 from oneglance.drafters.ngram import NgramDrafter
+from oneglance.engine.prefill import prefill
 from oneglance.errors import (
     CancelledError,
     CapacityError,
@@ -56,6 +57,22 @@ def test_a_prompt_is_read_beside_answers_within_the_rows_of_a_pass() -> None:
     assert all(sum(rows) <= 6 for rows in passes)
     for asked, prompt in ((first, prompt_of(3)), (second, prompt_of(15, 1))):
         assert asked.tokens == alone(prompt, GREEDY)
+    close(stage)
+
+
+def test_prompts_share_the_rows_of_a_pass_in_their_order() -> None:
+    engine = PagedEngine()
+    stage = Stage(engine, SchedulerConfig(pass_rows=7, min_prompt_rows=1))
+    for start, length in ((0, 6), (1, 10), (2, 4)):
+        stage.ask(prompt_of(length, start), GREEDY)
+    stage.core.run_pass()
+    assert list(engine.passes[-1].values()) == [5, 2]
+    stage.core.run_pass()
+    assert sorted(engine.passes[-1].values()) == [1, 6]
+    stage.run()
+    assert [each.tokens for each in stage.asked] == [
+        alone(prompt_of(length, start), GREEDY) for start, length in ((0, 6), (1, 10), (2, 4))
+    ]
     close(stage)
 
 
@@ -378,6 +395,32 @@ def test_drafts_are_left_out_where_there_are_no_pages_for_them() -> None:
     assert all(asked.handle.progress.num_preemptions == 0 for asked in stage.asked)
     for asked, prompt in zip(stage.asked, ([1] * 5, [2] * 5), strict=True):
         assert asked.tokens == alone(prompt, SamplingParams(max_tokens=3))
+    close(stage)
+
+
+def test_drafts_come_back_when_there_are_pages_again() -> None:
+    engine = PagedEngine(num_pages=4, page_size=4)
+    stage = Stage(engine, SchedulerConfig(cached_tokens=0))
+    decoder = stage.decoder(NgramDrafter(min_ngram=1), k=8)
+    [long] = stage.ask([1, 1, 1], SamplingParams(max_tokens=10), decoder)
+    stage.ask([2, 2, 2, 2, 2, 2, 2], SamplingParams(max_tokens=2), decoder)
+    stage.run()
+    drafts = [len(each.draft_tokens) for each in long.completion.trace]
+    assert drafts[0] == 0
+    assert sum(drafts) > 0
+    close(stage)
+
+
+def test_a_cache_that_others_have_filled_fails_a_request_and_not_the_scheduler() -> None:
+    engine = PagedEngine(num_pages=4, page_size=4)
+    stage = Stage(engine)
+    other = engine.open()
+    prefill(engine, other, prompt_of(12), chunk=100)
+    [asked] = stage.ask(prompt_of(8), GREEDY)
+    stage.run()
+    assert isinstance(asked.error, CapacityError)
+    engine.close(other)
+    assert hits(stage, prompt_of(8)).tokens
     close(stage)
 
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from oneglance import load
+from oneglance import LLM, load
 from tests.server.asking import COUNTING, MODEL, RIVERS, SEEDED, Client
 from tests.server.running import Running, serving
+from tests.tiny_models import TinyShape, write_tiny_gguf
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +40,11 @@ def client(running: Running) -> Iterator[Client]:
     """OpenAI's client, connected to it."""
     with Client(base_url=f"{running.url}/v1", api_key="unused", max_retries=0) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def slow_llm(tmp_path_factory: pytest.TempPathFactory) -> LLM:
+    """A tiny random model whose answers last long enough to be interrupted."""
+    shape = TinyShape(num_layers=24, context_length=8192)
+    path = write_tiny_gguf(tmp_path_factory.mktemp("slow") / "slow.gguf", shape=shape)
+    return load(str(path), "ngram")

@@ -63,6 +63,7 @@ def serving(
             server.should_exit = True
             thread.join(TIMEOUT_SECONDS)
             assert not thread.is_alive(), "the server did not end"
+            service.close()
 
 
 def wait_until(condition: object, seconds: float = TIMEOUT_SECONDS) -> None:

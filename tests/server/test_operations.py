@@ -1,4 +1,4 @@
-"""Keys, limits, leaving clients, draining, metrics and the log, over real connections."""
+"""Limits, leaving clients, draining, metrics and the log, over real connections."""
 
 from __future__ import annotations
 
@@ -13,103 +13,35 @@ import httpx2
 import pytest
 
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
-from oneglance.llm import LLM, load
+from oneglance.llm import LLM
 from oneglance.server.definitions import DEFINITIONS
-from oneglance.server.keys import KeyRing, parse_keys
-from oneglance.server.settings import ServerSettings
 from oneglance.types import Proposal
+from tests.server.plain import (
+    HELLO,
+    LONG,
+    NAME,
+    SETTINGS,
+    error_of,
+    events_of,
+    post,
+    raw_request,
+    sample,
+)
 from tests.server.running import Running, serving, wait_until
-from tests.tiny_models import TinyShape, write_tiny_gguf
-
-NAME = "tiny"
-SETTINGS = ServerSettings(served_names=(NAME,), drafter="ngram")
-HELLO = {"model": NAME, "prompt": "hello", "max_tokens": 3, "temperature": 0}
-LONG = HELLO | {"max_tokens": 8000, "ignore_eos": True}
-"""Lasts longer than any test."""
 
 
 @pytest.fixture(scope="module")
-def llm(tmp_path_factory: pytest.TempPathFactory) -> LLM:
-    """A random model whose answers last long enough to be interrupted."""
-    shape = TinyShape(num_layers=24, context_length=8192)
-    path = write_tiny_gguf(tmp_path_factory.mktemp("slow") / "slow.gguf", shape=shape)
-    return load(str(path), "ngram")
-
-
-@pytest.fixture(scope="module")
-def running(llm: LLM) -> Iterator[Running]:
-    with serving(llm, SETTINGS) as running:
+def running(slow_llm: LLM) -> Iterator[Running]:
+    with serving(slow_llm, SETTINGS) as running:
         yield running
-
-
-def post(running: Running, body: Any = HELLO, **options: Any) -> httpx2.Response:
-    return httpx2.post(f"{running.url}/v1/completions", json=body, timeout=60, **options)
-
-
-def raw_request(body: dict[str, Any]) -> bytes:
-    data = json.dumps(body).encode()
-    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n"
-    return head.encode() + data
-
-
-def error_of(response: httpx2.Response) -> dict[str, Any]:
-    error = response.json()["error"]
-    assert set(error) == {"message", "type", "param", "code"}
-    return dict(error)
-
-
-def events_of(text: str) -> list[str]:
-    return [line.removeprefix("data: ") for line in text.splitlines() if line]
-
-
-def sample(running: Running, name: str) -> float:
-    page = httpx2.get(f"{running.url}/metrics").text
-    (line,) = [line for line in page.splitlines() if line.startswith(f"{name} ")]
-    return float(line.split()[1])
-
-
-# Keys
-
-
-@pytest.fixture(scope="module")
-def locked(llm: LLM) -> Iterator[Running]:
-    keys = KeyRing(parse_keys("ann sk-ann, bob sk-bob, eve sk-eve isolated", "test"))
-    with serving(llm, SETTINGS, keys) as running:
-        yield running
-
-
-def bearer(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"}
-
-
-@pytest.mark.parametrize("path", ["/v1/models", "/metrics", "/openapi.json", "/nothing"])
-def test_without_a_key_nothing_is_shown(locked: Running, path: str) -> None:
-    wrong = ["sk-ann", "Bearer", "Bearer sk-wrong", "Basic sk-ann"]
-    for headers in ({}, *({"Authorization": value} for value in wrong)):
-        response = httpx2.get(locked.url + path, headers=headers)
-        assert response.status_code == 401
-        assert error_of(response)["code"] == "invalid_api_key"
-        assert response.headers["www-authenticate"] == "Bearer"
-    if path != "/nothing":
-        assert httpx2.get(locked.url + path, headers=bearer("sk-ann")).status_code == 200
-
-
-@pytest.mark.parametrize("path", ["/health", "/ready"])
-def test_probes_need_no_key(locked: Running, path: str) -> None:
-    assert httpx2.get(locked.url + path).status_code == 200
-
-
-def test_a_body_is_not_read_without_a_key(locked: Running) -> None:
-    assert post(locked, {"nonsense": True}).status_code == 401
-    assert post(locked, {"nonsense": True}, headers=bearer("sk-ann")).status_code == 400
 
 
 # Limits
 
 
-def test_large_bodies_are_refused(llm: LLM) -> None:
+def test_large_bodies_are_refused(slow_llm: LLM) -> None:
     settings = SETTINGS.model_copy(update={"max_body_bytes": 1000})
-    with serving(llm, settings) as running:
+    with serving(slow_llm, settings) as running:
         large = HELLO | {"user": "x" * 1000}
         assert error_of(post(running, large))["code"] == "request_too_large"
         chunks = iter([b'{"model": "', b"x" * 2000, b'"}'])  # sent without a length
@@ -118,9 +50,9 @@ def test_large_bodies_are_refused(llm: LLM) -> None:
         assert post(running).status_code == 200
 
 
-def test_token_limits_are_told(llm: LLM) -> None:
+def test_token_limits_are_told(slow_llm: LLM) -> None:
     limits = {"max_prompt_tokens": 8, "max_output_tokens": 5, "max_choices": 2}
-    with serving(llm, SETTINGS.model_copy(update=limits)) as running:
+    with serving(slow_llm, SETTINGS.model_copy(update=limits)) as running:
         assert error_of(post(running, HELLO | {"max_tokens": 6}))["param"] == "max_tokens"
         assert error_of(post(running, HELLO | {"n": 3}))["param"] == "n"
         error = error_of(post(running, HELLO | {"prompt": "1 2 3 4 5 6 7 8 9"}))
@@ -130,9 +62,9 @@ def test_token_limits_are_told(llm: LLM) -> None:
         assert error_of(response)["param"] == "messages"
 
 
-def test_the_queue_is_limited(llm: LLM) -> None:
+def test_the_queue_is_limited(slow_llm: LLM) -> None:
     settings = SETTINGS.model_copy(update={"max_running": 1, "max_waiting": 1})
-    with serving(llm, settings) as running, ExitingSockets(running) as sockets:
+    with serving(slow_llm, settings) as running, ExitingSockets(running) as sockets:
         sockets.ask(LONG)
         wait_until(lambda: running.service.scheduler.stats().num_decoding == 1)
         sockets.ask(LONG)
@@ -143,8 +75,8 @@ def test_the_queue_is_limited(llm: LLM) -> None:
         assert 1 <= int(response.headers["retry-after"]) <= 60
 
 
-def test_a_request_has_a_deadline(llm: LLM) -> None:
-    with serving(llm, SETTINGS.model_copy(update={"request_seconds": 0.3})) as running:
+def test_a_request_has_a_deadline(slow_llm: LLM) -> None:
+    with serving(slow_llm, SETTINGS.model_copy(update={"request_seconds": 0.3})) as running:
         response = post(running, LONG)
         assert response.status_code == 504
         assert error_of(response)["code"] == "deadline_exceeded"
@@ -197,9 +129,9 @@ def test_who_leaves_is_not_answered_any_more(running: Running, is_streamed: bool
     wait_until(lambda: running.service.traffic.num_open == 0)
 
 
-def test_who_leaves_while_waiting_frees_the_place(llm: LLM) -> None:
+def test_who_leaves_while_waiting_frees_the_place(slow_llm: LLM) -> None:
     settings = SETTINGS.model_copy(update={"max_running": 1, "max_waiting": 1})
-    with serving(llm, settings) as running, ExitingSockets(running) as running_sockets:
+    with serving(slow_llm, settings) as running, ExitingSockets(running) as running_sockets:
         running_sockets.ask(LONG)
         wait_until(lambda: running.service.scheduler.stats().num_decoding == 1)
         with ExitingSockets(running) as waiting:
@@ -224,9 +156,9 @@ def test_half_a_request_harms_nobody(running: Running) -> None:
 # Draining
 
 
-def test_what_is_under_way_ends_and_what_is_new_is_refused(llm: LLM) -> None:
+def test_what_is_under_way_ends_and_what_is_new_is_refused(slow_llm: LLM) -> None:
     body = HELLO | {"max_tokens": 300, "ignore_eos": True, "stream": True}
-    with serving(llm, SETTINGS) as running, ThreadPoolExecutor() as pool:
+    with serving(slow_llm, SETTINGS) as running, ThreadPoolExecutor() as pool:
         stream = pool.submit(post, running, body)
         wait_until(lambda: running.service.scheduler.stats().num_decoding == 1)
         running.server.drain("test")
@@ -241,9 +173,9 @@ def test_what_is_under_way_ends_and_what_is_new_is_refused(llm: LLM) -> None:
         wait_until(lambda: running.server.should_exit)
 
 
-def test_a_drain_has_an_end(llm: LLM) -> None:
+def test_a_drain_has_an_end(slow_llm: LLM) -> None:
     settings = SETTINGS.model_copy(update={"drain_seconds": 0.2})
-    with serving(llm, settings) as running, ThreadPoolExecutor() as pool:
+    with serving(slow_llm, settings) as running, ThreadPoolExecutor() as pool:
         stream = pool.submit(post, running, LONG)
         wait_until(lambda: running.service.scheduler.stats().num_decoding == 1)
         running.server.drain("test")
@@ -273,8 +205,10 @@ class BrokenDrafter(Drafter[None]):
         """Nothing to free."""
 
 
-def test_a_fault_is_told_without_its_details(llm: LLM, caplog: pytest.LogCaptureFixture) -> None:
-    broken = LLM(llm.checkpoint, llm.engine, BrokenDrafter())
+def test_a_fault_is_told_without_its_details(
+    slow_llm: LLM, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = LLM(slow_llm.checkpoint, slow_llm.engine, BrokenDrafter())
     with serving(broken, SETTINGS) as running:
         response = post(running)
         assert response.status_code == 500
@@ -292,23 +226,6 @@ def test_unknown_paths_have_the_same_shape(running: Running) -> None:
     assert httpx2.get(f"{running.url}/v1/completions").status_code == 405
 
 
-# Browsers
-
-
-def test_pages_of_other_sites_are_let_in_only_if_named(running: Running, llm: LLM) -> None:
-    origin = {"Origin": "https://page.example"}
-    assert "access-control-allow-origin" not in post(running, headers=origin).headers
-    settings = SETTINGS.model_copy(update={"cors_origins": ("https://page.example",)})
-    keys = KeyRing(parse_keys("ann sk-ann", "test"))
-    with serving(llm, settings, keys) as open_one:
-        asked = {**origin, "Access-Control-Request-Method": "POST"}
-        url = f"{open_one.url}/v1/completions"
-        preflight = httpx2.options(url, headers=asked)
-        assert preflight.headers["access-control-allow-origin"] == origin["Origin"]
-        other = httpx2.options(url, headers=asked | {"Origin": "https://other.example"})
-        assert "access-control-allow-origin" not in other.headers
-
-
 # Log and metrics
 
 
@@ -318,7 +235,7 @@ def facts_of(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
 
 
 def test_the_log_tells_figures_and_no_text(
-    running: Running, llm: LLM, caplog: pytest.LogCaptureFixture
+    running: Running, slow_llm: LLM, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "oneglance.server")
     secret = HELLO | {"prompt": "a secret", "user": "u-1"}
@@ -331,7 +248,7 @@ def test_the_log_tells_figures_and_no_text(
     assert post(running, secret | {"n": 0}).status_code == 400
     wait_until(lambda: running.service.traffic.num_open == 0)
     assert facts_of(caplog)["param"] == "n"
-    with serving(llm, SETTINGS.model_copy(update={"log_prompts": True})) as telling:
+    with serving(slow_llm, SETTINGS.model_copy(update={"log_prompts": True})) as telling:
         text = post(telling, secret).json()["choices"][0]["text"]
         wait_until(lambda: telling.service.traffic.num_open == 0)
     assert facts_of(caplog)["prompt"] == {"prompt": "a secret"}

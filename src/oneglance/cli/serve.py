@@ -99,7 +99,7 @@ def _run(settings: ServerSettings, keys: Any) -> None:
     from oneglance.cli.progress import progress_bar
     from oneglance.config import EngineConfig
     from oneglance.llm import load
-    from oneglance.server.run import serve_until_told
+    from oneglance.server.run import listen, serve_until_told
 
     engine = EngineConfig(
         kind=settings.engine,
@@ -107,12 +107,13 @@ def _run(settings: ServerSettings, keys: Any) -> None:
         weights=settings.weights,
         num_pages=settings.pages,
     )
-    with progress_bar(Console(stderr=True)) as report:
-        llm = load(
-            settings.model, settings.drafter, settings.k, engine, report, settings.tree_nodes
-        )
-    with llm:
-        serve_until_told(llm, settings, keys)
+    with listen(settings) as listener:
+        with progress_bar(Console(stderr=True)) as report:
+            llm = load(
+                settings.model, settings.drafter, settings.k, engine, report, settings.tree_nodes
+            )
+        with llm:
+            serve_until_told(llm, settings, keys, listener)
 
 
 def require_server() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from oneglance.constraints import TokenMask
-from oneglance.errors import ParameterError
+from oneglance.errors import DeadEndError
 from oneglance.types import ROOT, Float64Array, Proposal
 
 GRAMMAR = "grammar"
@@ -79,7 +79,8 @@ class Guide:
 
         One that was drawn from a law stays where it is forbidden, as that it was drawn says
         something about what else may come (it is rejected, and then the residual is drawn from);
-        what hangs off it goes in any case. So does what hangs off an end of text.
+        what hangs off it goes in any case. So does what hangs off an end of text, and what hangs
+        off a token behind which nothing may come: that is an error only where an answer gets there.
         """
         outputs = {ROOT: output}
         kept: list[int] = []
@@ -87,7 +88,10 @@ class Guide:
         for node, (token, parent) in enumerate(edges):
             if parent not in outputs:
                 continue
-            allowed = self.mask.allowed(outputs[parent])
+            try:
+                allowed = self.mask.allowed(outputs[parent])
+            except DeadEndError:
+                continue
             may_come = allowed is None or (0 <= token < len(allowed) and bool(allowed[token]))
             if may_come or draft.draft_probs is not None:
                 kept.append(node)
@@ -104,7 +108,7 @@ class Guide:
         while len(certain) < most:
             try:
                 allowed = self.mask.allowed((*output, *certain))
-            except ParameterError:  # plain decoding says so if it gets there
+            except DeadEndError:  # plain decoding says so if it gets there
                 break
             if allowed is None or np.count_nonzero(allowed) != 1:
                 break

@@ -8,6 +8,7 @@ law, the same with and without drafts.
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from functools import cached_property
 from importlib.util import find_spec
@@ -45,7 +46,7 @@ class Grammars:
         Raises:
             UnsupportedError: llguidance is not installed, or the model has no end-of-text token.
             ParameterError: the constraint is wrong, uses what the library does not know, or
-                allows nothing.
+                demands at once what no token of the model spells.
         """
         if isinstance(constraint, Constraint):
             self._matcher(constraint)
@@ -102,10 +103,7 @@ class Grammars:
             reason = first_line(messages[0] if is_error else matcher.get_error())
             raise ParameterError(f"{constraint.name} cannot be used: {reason}; correct it.")
         allowed = self._mask(matcher).allowed(())
-        if allowed is None or not allowed.any():
-            raise ParameterError(
-                f"{constraint.name} allows no text of this model's tokens; correct it."
-            )
+        assert allowed is not None, "an empty output is no impossible one"
         self._check_rollback(constraint, matcher, np.flatnonzero(allowed).tolist())
         return matcher
 
@@ -130,6 +128,8 @@ def _source(constraint: Constraint) -> str:
         return LLMatcher.grammar_from_regex(constraint.text)
     if constraint.kind == "lark":
         return LLMatcher.grammar_from_lark(constraint.text)
+    options = json.loads(constraint.text).get("x-guidance")
+    is_free = not isinstance(options, dict) or "whitespace_flexible" not in options
     return LLMatcher.grammar_from_json_schema(
-        constraint.text, defaults={"whitespace_pattern": _WHITESPACE}
+        constraint.text, defaults={"whitespace_pattern": _WHITESPACE} if is_free else None
     )

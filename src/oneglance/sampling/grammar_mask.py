@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oneglance.constraints import TokenMask
-from oneglance.errors import ParameterError
+from oneglance.errors import DeadEndError
 from oneglance.types import BoolArray
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _NUM_KEPT = 64
 """Masks that are remembered, as bits: those of a pass are asked for several times."""
+
+_MEANINGS = {"NoExtensionBias": "no token of the model spells what must come"}
+"""Reasons that the library gives as a name of its own."""
 
 
 class GrammarMask(TokenMask):
@@ -45,8 +48,8 @@ class GrammarMask(TokenMask):
         """[V] the tokens that may come after an output; see `TokenMask.allowed`.
 
         Raises:
-            ParameterError: the library cannot follow the grammar: it takes more memory or time
-                than its limits allow.
+            DeadEndError: no token spells what must come, or to follow the grammar takes more memory
+                or time than the library's limits allow.
         """
         bits = self._bits_after(output)
         if bits is None:
@@ -95,12 +98,10 @@ class GrammarMask(TokenMask):
         if is_well:
             return
         reason, position = first_line(self._matcher.get_error()), len(self._tokens)
-        if reason == "NoExtensionBias":
-            reason = "no token of the model spells what must come"
         self._matcher, self._tokens = self._beginning.deep_copy(), ()
-        raise ParameterError(
-            f"The constraint cannot be followed at position {position} of the answer: {reason}; "
-            "simplify it."
+        raise DeadEndError(
+            f"The constraint cannot be followed at position {position} of the answer: "
+            f"{_MEANINGS.get(reason, reason)}; change it."
         )
 
 

@@ -19,7 +19,7 @@ from oneglance.scheduler.handle import Handle
 from oneglance.scheduler.request import Drafting, Request
 from oneglance.server.errors import ApiError, busy, draining, invalid, unknown_model
 from oneglance.server.keys import Client
-from oneglance.server.sampling import sampling_params
+from oneglance.server.sampling import TokenLimit, sampling_params
 from oneglance.server.schema.chat import ChatRequest
 from oneglance.server.schema.common import SharedFields, Speculation, text_of
 from oneglance.server.schema.completions import DEFAULT_MAX_TOKENS, CompletionRequest
@@ -83,9 +83,11 @@ def admit_completion(service: Service, body: CompletionRequest, client: Client) 
             "one of them.",
             "echo",
         )
-    limit = service.settings.max_output_tokens
-    usual = DEFAULT_MAX_TOKENS if limit is None else min(DEFAULT_MAX_TOKENS, limit)
-    params = _params(service, body, body.max_tokens or usual, body.logprobs)
+    most = service.settings.max_output_tokens
+    default = DEFAULT_MAX_TOKENS if most is None else min(most, DEFAULT_MAX_TOKENS)
+    limit = TokenLimit(body.max_tokens or default, most)
+    vocab_size = service.tokenizer.vocab_size
+    params = sampling_params(body, limit, body.logprobs or 0, vocab_size)
     prompts = [_prompt_tokens(service, index, each) for index, each in enumerate(body.prompts)]
     echoes = ["" for _ in prompts]
     if body.echo:
@@ -113,13 +115,22 @@ def admit_chat(service: Service, body: ChatRequest, client: Client) -> Admitted:
             "max_tokens",
         )
     form = form_of(body)
-    limit = body.max_completion_tokens or body.max_tokens
-    params = _params(service, body, limit, body.num_top_logprobs, form.constraint)
+    vocab_size = service.tokenizer.vocab_size
+    params = sampling_params(
+        body, _chat_limit(service, body), body.num_top_logprobs or 0, vocab_size, form.constraint
+    )
     tokens = _chat_tokens(service, body, form.tools)
     admitted = _submit(service, body, client, [tokens], params, "messages", form.param)
     admitted.echoes = [""] * body.num_choices
     admitted.has_calls = bool(form.tools)
     return admitted
+
+
+def _chat_limit(service: Service, body: ChatRequest) -> TokenLimit:
+    most = service.settings.max_output_tokens
+    if body.max_completion_tokens is not None:
+        return TokenLimit(body.max_completion_tokens, most, "max_completion_tokens")
+    return TokenLimit(body.max_tokens, most)
 
 
 def _check_shared(service: Service, body: SharedFields, num_prompts: int) -> None:
@@ -143,23 +154,6 @@ def _check_shared(service: Service, body: SharedFields, num_prompts: int) -> Non
             f"{', '.join(allowed)}, alone or joined by +.",
             "speculation.drafter",
         )
-
-
-def _params(
-    service: Service,
-    body: SharedFields,
-    max_tokens: int | None,
-    num_top: int | None,
-    constraint: Constraint | None = None,
-) -> SamplingParams:
-    return sampling_params(
-        body,
-        max_tokens,
-        num_top or 0,
-        service.tokenizer.vocab_size,
-        service.settings.max_output_tokens,
-        constraint,
-    )
 
 
 def _prompt_tokens(service: Service, index: int, prompt: str | list[int]) -> list[int]:

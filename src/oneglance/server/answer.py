@@ -35,7 +35,8 @@ async def admit(
     Raises:
         ApiError: it can't be served.
     """
-    submitting = asyncio.ensure_future(asyncio.to_thread(submit, service, body, client))
+    loop = asyncio.get_running_loop()
+    submitting = loop.run_in_executor(service.workers, submit, service, body, client)
     try:
         return await asyncio.shield(submitting)
     except asyncio.CancelledError:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.openapi.utils import get_openapi
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
-from oneglance.server.errors import INVALID_REQUEST, ApiError, internal
+from oneglance.server.admit import RETRY_SECONDS
+from oneglance.server.description import openapi, responses
+from oneglance.server.errors import INVALID_REQUEST, ApiError, draining, internal
 from oneglance.server.guard import CLIENT_LEFT, Guard
 from oneglance.server.http import ClientLeftError, JsonAnswer
 from oneglance.server.routes import api_routes
-from oneglance.server.schema.chat import ChatRequest
-from oneglance.server.schema.completions import CompletionRequest
 from oneglance.server.service import Service
 
 
@@ -40,7 +36,7 @@ def make_app(service: Service) -> ASGIApp:
     )
     routes.include_router(api_routes(service))
     _add_operations(routes, service)
-    routes.openapi = lambda: _openapi(routes)  # type: ignore[method-assign]
+    routes.openapi = lambda: openapi(routes)  # type: ignore[method-assign]
     guarded = Guard(routes, service)
     if not service.settings.cors_origins:
         return guarded
@@ -54,21 +50,19 @@ def make_app(service: Service) -> ASGIApp:
 
 
 def _add_operations(routes: FastAPI, service: Service) -> None:
-    @routes.get("/health")
+    @routes.get("/health", responses=responses("application/json"))
     async def health() -> Response:
         """Says that the process answers."""
         return JsonAnswer({"status": "ok"})
 
-    @routes.get("/ready", responses={503: {"description": "The server is shutting down."}})
+    @routes.get("/ready", responses=responses("application/json", 503))
     async def ready() -> Response:
         """Says whether new requests are taken."""
         if not service.traffic.is_draining:
             return JsonAnswer({"status": "ready"})
-        answer = JsonAnswer({"status": "draining"})
-        answer.status_code = 503
-        return answer
+        return draining(RETRY_SECONDS).response()
 
-    @routes.get("/metrics", response_class=PlainTextResponse)
+    @routes.get("/metrics", responses=responses("text/plain", 401))
     async def metrics() -> Response:
         """The figures of this server, in the text format of Prometheus."""
         return Response(service.metrics.page(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
@@ -100,16 +94,3 @@ async def _client_left(request: Request, error: Exception) -> Response:  # noqa:
 async def _fault(request: Request, error: Exception) -> Response:  # noqa: ARG001
     """The answer to a fault of ours, which the guard logs."""
     return internal(request.scope["state"]["request_id"]).response()
-
-
-def _openapi(routes: FastAPI) -> dict[str, Any]:
-    """The description of the API, with the parts of the bodies that are read by the routes."""
-    if routes.openapi_schema is None:
-        schema = get_openapi(title=routes.title, version=routes.version, routes=routes.routes)
-        _, bodies = models_json_schema(
-            [(ChatRequest, "validation"), (CompletionRequest, "validation")],
-            ref_template="#/components/schemas/{model}",
-        )
-        schema.setdefault("components", {}).setdefault("schemas", {}).update(bodies["$defs"])
-        routes.openapi_schema = schema
-    return routes.openapi_schema

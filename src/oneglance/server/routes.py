@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from oneglance.completion import Completion
 from oneglance.server.admit import Admitted, admit_chat, admit_completion
 from oneglance.server.answer import Body, OnEnd, admit, events, whole_answers
+from oneglance.server.description import body_of, generating, responses
 from oneglance.server.errors import unknown_model
 from oneglance.server.http import EventStream, JsonAnswer, unless_left
 from oneglance.server.keys import Client
@@ -19,32 +20,30 @@ from oneglance.server.schema.completions import CompletionRequest
 from oneglance.server.service import Service
 from oneglance.server.writers import ChatWriter, CompletionWriter, Writer
 
-Submit = Callable[[Service, Any, Client], Admitted]
-
 
 def api_routes(service: Service) -> APIRouter:
     """`/v1/…`, answered by a service."""
     router = APIRouter(prefix="/v1")
 
-    @router.post("/chat/completions", openapi_extra=_body_of(ChatRequest), responses=_ERRORS)
+    @router.post("/chat/completions", openapi_extra=body_of(ChatRequest), responses=generating())
     async def chat_completions(request: Request) -> Response:
         """Answers a conversation."""
         body = parse_body(ChatRequest, await request.body())
         return await _answer(service, request, body, admit_chat, ChatWriter)
 
-    @router.post("/completions", openapi_extra=_body_of(CompletionRequest), responses=_ERRORS)
+    @router.post("/completions", openapi_extra=body_of(CompletionRequest), responses=generating())
     async def completions(request: Request) -> Response:
         """Continues one text or several."""
         body = parse_body(CompletionRequest, await request.body())
         return await _answer(service, request, body, admit_completion, CompletionWriter)
 
-    @router.get("/models", responses=_ERRORS)
+    @router.get("/models", responses=responses("application/json", 401, 503))
     async def models() -> Response:
         """Lists the names of the model that is served."""
         listed = [_model(service, name) for name in service.settings.names]
         return JsonAnswer({"object": "list", "data": listed})
 
-    @router.get("/models/{name:path}", responses=_ERRORS)
+    @router.get("/models/{name:path}", responses=responses("application/json", 401, 404, 503))
     async def model(name: str) -> Response:
         """Describes the model that is served."""
         if name not in service.settings.names:
@@ -108,41 +107,3 @@ def _model(service: Service, name: str) -> dict[str, Any]:
         "owned_by": "oneglance",
         "max_model_len": service.context_length,
     }
-
-
-def _body_of(kind: type[Any]) -> dict[str, Any]:
-    """A body in the OpenAPI schema; it is read here, so that its errors have OpenAI's shape."""
-    schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
-    content = {"application/json": {"schema": schema}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-_STATUSES = {
-    400: "A parameter cannot be used.",
-    401: "The API key is missing or wrong.",
-    404: "The model is not served.",
-    413: "The body is too large.",
-    429: "Too many requests wait.",
-    503: "The server is shutting down.",
-}
-_ERROR_SCHEMA = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["message", "type", "param", "code"],
-            "properties": {
-                "message": {"type": "string"},
-                "type": {"type": "string"},
-                "param": {"type": ["string", "null"]},
-                "code": {"type": ["string", "null"]},
-            },
-        }
-    },
-}
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"description": text, "content": {"application/json": {"schema": _ERROR_SCHEMA}}}
-    for status, text in _STATUSES.items()
-}

@@ -81,13 +81,11 @@ def make_server(service: Service) -> DrainingServer:
     return DrainingServer(config, service)
 
 
-def serve_until_told(llm: LLM, settings: ServerSettings, keys: KeyRing) -> None:
-    """Serves a model until SIGTERM or Ctrl-C has come and what was under way has ended.
-
-    Raises:
-        ParameterError: the address cannot be listened at.
-    """
-    with _listen(settings) as listener, llm.scheduler(settings.scheduler_config()) as scheduler:
+def serve_until_told(
+    llm: LLM, settings: ServerSettings, keys: KeyRing, listener: socket.socket
+) -> None:
+    """Serves a model until SIGTERM or Ctrl-C has come and what was under way has ended."""
+    with llm.scheduler(settings.scheduler_config()) as scheduler:
         service = Service.of(llm, scheduler, settings, keys)
         host, port = listener.getsockname()[:2]
         if not len(keys) and not settings.is_local:
@@ -101,11 +99,16 @@ def serve_until_told(llm: LLM, settings: ServerSettings, keys: KeyRing) -> None:
             keys=len(keys),
         )
         make_server(service).run(sockets=[listener])
+        service.close()
     log("ended")
 
 
-def _listen(settings: ServerSettings) -> socket.socket:
-    """Takes the port before anything else, so that a taken one is told at once."""
+def listen(settings: ServerSettings) -> socket.socket:
+    """Takes the port, best before the model is loaded: that it is taken is told at once.
+
+    Raises:
+        ParameterError: the address cannot be listened at.
+    """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 
 from oneglance.config import SamplingParams
 from oneglance.constraints import Constraint
@@ -12,33 +13,55 @@ from oneglance.server.errors import invalid
 from oneglance.server.schema.common import SharedFields
 
 
+@dataclass(frozen=True)
+class TokenLimit:
+    """How long an answer may be.
+
+    Attributes:
+        asked: most tokens that the request asks for; None: it does not say.
+        most: that the server gives; None: no limit.
+        name: what the request calls it.
+    """
+
+    asked: int | None
+    most: int | None
+    name: str = "max_tokens"
+
+    def value(self) -> int | None:
+        """Most tokens of the answer; None: as many as the context holds.
+
+        Raises:
+            ApiError: the request asks for more than the server gives.
+        """
+        if self.asked is not None and self.most is not None and self.asked > self.most:
+            raise invalid(
+                f"{self.name} = {self.asked} is more than the {self.most} tokens that this server "
+                "gives; ask for fewer.",
+                self.name,
+            )
+        return self.most if self.asked is None else self.asked
+
+
 def sampling_params(
     body: SharedFields,
-    max_tokens: int | None,
+    limit: TokenLimit,
     num_top_logprobs: int,
     vocab_size: int,
-    limit: int | None,
     constraint: Constraint | None = None,
 ) -> SamplingParams:
     """The parameters of each of a request's answers.
 
     Args:
         body: the request; what it leaves out is OpenAI's default, temperature 1 among them.
-        max_tokens: that it asks for; None: none.
+        limit: of the answer's length.
         num_top_logprobs: alternatives to report with each token.
         vocab_size: of the model.
-        limit: most tokens that the server gives; None: no limit.
         constraint: what the answers may be; None: anything.
 
     Raises:
         ApiError: a value cannot be used.
     """
-    if limit is not None and max_tokens is not None and max_tokens > limit:
-        raise invalid(
-            f"{max_tokens} tokens are more than the {limit} that this server gives; ask for fewer.",
-            "max_tokens",
-        )
-    asked = limit if max_tokens is None else max_tokens
+    asked = limit.value()
     if asked is not None and body.min_tokens is not None and body.min_tokens > asked:
         raise invalid(
             f"min_tokens = {body.min_tokens} is more than the {asked} tokens of the answer; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -13,6 +14,9 @@ from oneglance.scheduler.scheduler import Scheduler
 from oneglance.server.keys import ANYONE, Client, KeyRing
 from oneglance.server.metrics import Metrics
 from oneglance.server.settings import ServerSettings
+
+NUM_WORKERS = 32
+"""Requests that are handed to the scheduler at the same time; each waits for the end of a pass."""
 
 
 @dataclass
@@ -39,6 +43,7 @@ class Service:
         keys: who may ask; an empty ring lets anyone.
         metrics: what is measured.
         traffic: what is under way.
+        workers: threads in which requests are prepared and handed to the scheduler.
         created: when the model was loaded, in seconds since 1970.
     """
 
@@ -48,6 +53,9 @@ class Service:
     keys: KeyRing
     metrics: Metrics
     traffic: Traffic = field(default_factory=Traffic)
+    workers: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(NUM_WORKERS, "admission")
+    )
     created: int = field(default_factory=lambda: int(time.time()))
 
     @classmethod
@@ -58,6 +66,10 @@ class Service:
     def __post_init__(self) -> None:
         """Computes what stays the same."""
         self.fingerprint = _fingerprint(self.llm)
+
+    def close(self) -> None:
+        """Ends the workers; what they are at comes to its end."""
+        self.workers.shutdown()
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -90,7 +90,8 @@ class ServerSettings(BaseModel):
     @property
     def names(self) -> tuple[str, ...]:
         """Names by which requests may call the model."""
-        return self.served_names or (Path(self.model).name,)
+        is_path = Path(self.model).expanduser().exists()
+        return self.served_names or (Path(self.model).name if is_path else self.model,)
 
     @property
     def is_local(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from oneglance.audit.endpoint.answer import Answer
+from oneglance.audit.endpoint.answer import Answer, is_special
 from oneglance.audit.endpoint.compare import first_divergence
 from oneglance.audit.endpoint.connection import RefusedError
 from oneglance.audit.endpoint.session import Session
@@ -113,7 +113,8 @@ def _from(answer: Answer, start: int, count: int, finish_reason: str | None) -> 
     """A part of an answer as though it had been asked for alone."""
     assert answer.tokens is not None, "the caller has looked"
     tokens = answer.tokens[start : start + count]
-    text = "".join(token.text for token in tokens)
+    # A control token has a name in the list, and no text in the answer.
+    text = "".join(token.text for token in tokens if not is_special(token.text))
     return Answer(text, finish_reason, tokens, count, None)
 
 

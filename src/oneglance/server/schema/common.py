@@ -47,6 +47,8 @@ class Speculation(Body):
     def _off_stands_alone(self) -> Speculation:
         if self.off and (self.drafter, self.k, self.tree) != (None, None, None):
             raise ValueError("off goes without drafter, k and tree; leave out one or the other")
+        if self.drafter == "none" and (self.k, self.tree) != (None, None):
+            raise ValueError("the drafter none drafts nothing; leave out k and tree")
         return self
 
 
