@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 here = Path(sys.argv[1])
-DEV = ["fastapi", "hypothesis", "import-linter", "llguidance", "mypy", "openai", "prometheus-client", "pytest", "pytest-cov", "pytest-timeout", "pytest-xdist", "ruff", "safetensors", "torch", "uvicorn"]
+DEV = ["fastapi", "hypothesis", "import-linter", "llguidance", "mypy", "openai", "prometheus-client", "pytest", "pytest-cov", "pytest-timeout", "pytest-xdist", "ruff", "safetensors", "schemathesis", "torch", "uvicorn"]
 BUILD = ["scikit-build-core", "nanobind", "cmake", "ninja"]
 
 
