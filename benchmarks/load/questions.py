@@ -14,6 +14,7 @@ from typing import Any
 from benchmarks.load.own_server import SERVED_NAME
 from oneglance.bench.prompts import BenchPrompt
 from oneglance.config import SamplingParams
+from oneglance.constraints import Constraint
 from oneglance.llm import LLM
 
 CHAT, COMPLETION = "/v1/chat/completions", "/v1/completions"
@@ -26,6 +27,17 @@ RAW_SHARE = 0.25
 """Of questions that are no chats."""
 GREEDY_SHARE = 0.5
 LEAST_TOKENS = 8
+ENDINGS: Sequence[Mapping[str, Any]] = (
+    *({}, {}, {"stop": [". "]}, {"presence_penalty": 0.5}, {"ignore_eos": True}),
+)
+SCHEMA_EVERY = 6
+"""One of so many questions wants JSON."""
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"title": {"type": "string"}, "count": {"type": "integer"}},
+    "required": ["title", "count"],
+    "additionalProperties": False,
+}
 
 
 @dataclass(frozen=True)
@@ -37,17 +49,31 @@ class LoadQuestion:
         path: of the API.
         prompt: messages, or a text that is continued as it is.
         sampling: fields of `SamplingParams`, which are those of the API too.
+        schema: JSON schema that the answer has to obey; None: any text.
     """
 
     id: str
     path: str
     prompt: str | tuple[Mapping[str, str], ...]
     sampling: Mapping[str, Any]
+    schema: Mapping[str, Any] | None = None
 
     def body(self, **more: Any) -> dict[str, Any]:
         """Of the request."""
         name = "prompt" if isinstance(self.prompt, str) else "messages"
-        return {"model": SERVED_NAME, name: self.prompt, **self.sampling, **more}
+        body = {"model": SERVED_NAME, name: self.prompt, **self.sampling, **more}
+        if self.schema is not None:
+            named = {"name": "answer", "schema": self.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
+        return body
+
+    def params(self) -> SamplingParams:
+        """For decoding in this process."""
+        fields = dict(self.sampling)
+        fields["stop"] = tuple(fields.get("stop", ()))
+        if self.schema is not None:
+            fields["constraint"] = Constraint.json_schema(self.schema)
+        return SamplingParams(**fields)
 
 
 @dataclass(frozen=True)
@@ -83,13 +109,16 @@ def _make_question(
 ) -> LoadQuestion:
     sampling = _sampling(random_source, most_tokens)
     name = f"{index} {prompt.id}"
+    if index % SCHEMA_EVERY == SCHEMA_EVERY - 1:
+        messages = ({"role": "user", "content": prompt.text},)
+        return LoadQuestion(name, CHAT, messages, sampling, SCHEMA)
+    sampling |= random_source.choice(ENDINGS)
     if random_source.random() < RAW_SHARE:
         return LoadQuestion(name, COMPLETION, prompt.text, sampling)
     system = random_source.choice(SYSTEM_PROMPTS)
-    messages: tuple[Mapping[str, str], ...] = ({"role": "user", "content": prompt.text},)
-    if system is not None:
-        messages = ({"role": "system", "content": system}, *messages)
-    return LoadQuestion(name, CHAT, messages, sampling)
+    user = {"role": "user", "content": prompt.text}
+    told = () if system is None else ({"role": "system", "content": system},)
+    return LoadQuestion(name, CHAT, (*told, user), sampling)
 
 
 def _sampling(random_source: random.Random, most_tokens: int) -> dict[str, Any]:
@@ -103,10 +132,7 @@ def _sampling(random_source: random.Random, most_tokens: int) -> dict[str, Any]:
             "seed": random_source.randrange(2**63),
             **random_source.choice(({}, {"top_p": 0.9}, {"top_k": 40}, {"min_p": 0.05})),
         }
-    extra: dict[str, Any] = random_source.choice(
-        ({}, {}, {"stop": [". "]}, {"presence_penalty": 0.5}, {"ignore_eos": True})
-    )
-    return sampling | extra
+    return sampling
 
 
 def long_question(prompt: BenchPrompt, tokens: int) -> LoadQuestion:
@@ -118,10 +144,7 @@ def long_question(prompt: BenchPrompt, tokens: int) -> LoadQuestion:
 
 def expected_answer(llm: LLM, question: LoadQuestion) -> ExpectedAnswer:
     """Decodes a question alone and without drafts."""
-    fields = dict(question.sampling)
-    fields["stop"] = tuple(fields.get("stop", ()))
-    params = SamplingParams(**fields)
     is_raw = isinstance(question.prompt, str)
-    done = llm.generate(question.prompt, raw=is_raw, params=params, drafter="none")
+    done = llm.generate(question.prompt, raw=is_raw, params=question.params(), drafter="none")
     token_ids = tuple(token.token_id for token in done.tokens)
     return ExpectedAnswer(done.text, token_ids, done.finish_reason, done.prompt_tokens)
