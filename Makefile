@@ -6,9 +6,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo figures bench bench-engine bench-drafters bench-serving reliability \
-        decode-overhead perplexity native stub test test-slow sanitize check lint types imports \
-        coverage format lock clean
+.PHONY: help demo figures bench bench-engine bench-drafters bench-serving reliability pictures \
+        measure-pictures decode-overhead perplexity native stub test test-slow sanitize check lint \
+        types imports coverage docs docs-serve format lock clean
 
 NATIVE_SOURCES := CMakeLists.txt $(wildcard csrc/*.cpp csrc/*.h csrc/kernels/*.h)
 
@@ -66,6 +66,14 @@ decode-overhead: $(VENV)/.native ## measure what a pass costs outside the forwar
 	  --json docs/measurements/decode-overhead.json
 	@$(BIN)/python -m tests.docs.performance
 
+# ARGS may name another pair: ARGS="--model MODEL --drafters D D"; the second must draw at random.
+measure-pictures: $(VENV)/.native ## measure what docs/how-it-works.md shows; on a quiet machine
+	@$(BIN)/python -m benchmarks.pictures --json docs/measurements/pictures.json $(ARGS)
+	@$(BIN)/python -m tests.docs.pictures
+
+pictures: $(VENV)/.native    ## draw the pictures of docs/how-it-works.md from what was measured
+	@$(BIN)/python -m tests.docs.pictures
+
 perplexity: $(VENV)/.native   ## compare the native engine's laws with the reference's; half an hour
 	@$(BIN)/python -m benchmarks.perplexity --json docs/measurements/perplexity.json $(ARGS)
 	@$(BIN)/python -m tests.docs.performance
@@ -84,7 +92,7 @@ test-slow: $(VENV)/.dev   ## the rest: the real pair of models (1.6 GB to fetch)
 sanitize: $(VENV)/.dev    ## the kernel tests under AddressSanitizer and UBSan
 	sh csrc/sanitize.sh $(BIN)/python
 
-check: lint types imports coverage  ## what CI runs: lint, types, imports, tests
+check: lint types imports docs coverage  ## what CI runs: lint, types, imports, site, tests
 
 lint: $(VENV)/.dev        ## style and format
 	$(BIN)/ruff check .
@@ -101,6 +109,15 @@ coverage: $(VENV)/.dev    ## the tests; those of verify/ and sampling/ must reac
 	$(PYTEST) -m "not slow" --cov --cov-report= tests/verify tests/sampling
 	$(BIN)/coverage report --fail-under=100 --show-missing --skip-covered
 	$(PYTEST) -m "not slow" --ignore=tests/verify --ignore=tests/sampling
+
+# The site needs the package's sources, not its kernels. The variable silences an advertisement.
+MKDOCS := NO_MKDOCS_2_WARNING=1 PYTHONPATH=src $(BIN)/python -m mkdocs
+docs: $(VENV)/.docs       ## build the documentation site into build/site; warnings are errors
+	@$(MKDOCS) build --strict
+	@echo "Open build/site/index.html."
+
+docs-serve: $(VENV)/.docs ## show the site at http://127.0.0.1:8000 while it is being written
+	@$(MKDOCS) serve --strict
 
 format: $(VENV)/.dev      ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
@@ -127,6 +144,10 @@ $(VENV)/.native: pyproject.toml $(NATIVE_SOURCES) $(VENV)/.run
 	@$(BIN)/python requirements/check_native.py
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.native
+$(VENV)/.docs: requirements/docs.txt $(VENV)/.run
+	$(PIP) -r requirements/docs.txt
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.native $(VENV)/.docs
 	$(PIP) -r requirements/dev.txt
 	@touch $@

@@ -49,7 +49,7 @@ LONG_FACTOR = 3
 RESTART_STREAMS = 16
 MAX_RUNNING = 32
 LEAST_PAGES = 16
-PAGES_PER_STREAM = 1.5
+PAGES_PER_STREAM = 1.25
 """Fewer than as many answers need that run at once, so that some have to give way."""
 DRAIN_SECONDS = 120
 FUZZ_SETTINGS: Mapping[str, object] = {

@@ -19,6 +19,7 @@ from oneglance.control.length import (
 )
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
+from oneglance.decode.watch import PassWatcher
 from oneglance.drafters.base import Drafter, DraftHints
 from oneglance.drafters.spec import with_prediction
 from oneglance.drafting import DrafterSet, read_model
@@ -141,19 +142,21 @@ class LLM:
         tree_nodes: int | None = None,
         prediction: str | None = None,
         tenant: str = "",
+        watcher: PassWatcher | None = None,
         **sampling: Any,
     ) -> Generator[Piece]:
-        """Answers one prompt piece by piece; arguments as in `generate`.
+        """Answers one prompt piece by piece, one for each pass; arguments as in `generate`.
 
         Requests that can't be served are refused by this call, not by the first piece. Closing
-        the iterator cancels the answer and frees what it holds.
+        the iterator cancels the answer and frees what it holds. A `watcher` is shown every pass
+        before its piece comes; it changes no token.
         """
         decoder = self._decoder(drafter, k, tree_nodes, has_prediction=prediction is not None)
         request = sampling_params(params, sampling)
         tokens = self.encode(prompt, raw=raw)
         hints = self._hints(prediction, tenant)
         decoder.check(tokens, request, hints)
-        return self._stream(decoder, tokens, request, hints)
+        return self._stream(decoder, tokens, request, hints, watcher)
 
     def batch(
         self,
@@ -298,9 +301,14 @@ class LLM:
         self.close()
 
     def _stream(
-        self, decoder: Decoder, tokens: list[int], request: SamplingParams, hints: DraftHints
+        self,
+        decoder: Decoder,
+        tokens: list[int],
+        request: SamplingParams,
+        hints: DraftHints,
+        watcher: PassWatcher | None,
     ) -> Generator[Piece]:
-        with closing(decoder.run([tokens], [request], [hints])) as deliveries:
+        with closing(decoder.run([tokens], [request], [hints], watcher)) as deliveries:
             for _, sequence, delivery in deliveries:
                 is_last = delivery.ending is not None
                 completion = self._completion(decoder, sequence) if is_last else None

@@ -68,6 +68,8 @@ class Proposal:
         drafter: name of the drafter, for provenance.
         expected: how many of the tokens the drafter expects to be accepted; None: it cannot tell.
             No accept rule looks at it.
+        makers: for each of the N tokens the name of who drafted it, where several drafters made
+            the proposal together; None: `drafter` made all of them.
     """
 
     tokens: IntArray
@@ -76,6 +78,7 @@ class Proposal:
     with_replacement: bool = False
     drafter: str = "none"
     expected: float | None = None
+    makers: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         """Checks the shape; a drafter that breaks it has a bug, hence assertions."""
@@ -87,6 +90,7 @@ class Proposal:
             assert bool(np.all(is_before)), "parent after child"
         if self.draft_probs is not None:
             assert len(self.draft_probs) == len(self.tokens), "one law per draft token"
+        assert self.makers is None or len(self.makers) == len(self.tokens), "one maker per token"
 
     @staticmethod
     def empty(drafter: str = "none", expected: float | None = None) -> Proposal:
@@ -122,6 +126,10 @@ class Proposal:
     def children(self, node: int) -> list[int]:
         """Indices of the children of a node (or of `ROOT`), in order of drawing."""
         return [child for child, parent in enumerate(self.parents.tolist()) if parent == node]
+
+    def maker(self, node: int) -> str:
+        """Name of who drafted a node."""
+        return self.drafter if self.makers is None else self.makers[node]
 
     def path_to(self, node: int) -> list[int]:
         """Indices from the first level down to `node`, both included; empty for `ROOT`."""

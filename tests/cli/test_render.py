@@ -13,7 +13,6 @@ from oneglance.cli.render import (
     Segment,
     TraceRenderer,
     engine_text,
-    harmless,
     is_coloured,
     legend,
     pass_segments,
@@ -21,8 +20,8 @@ from oneglance.cli.render import (
     render_passes,
     summary_line,
     tokens_per_second,
-    visible,
 )
+from oneglance.show.visible import harmless, visible
 from oneglance.types import ROOT, EngineInfo, PassTrace, SpeculationStats
 
 CONTROL_ID = 300

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from tests.engine.random_models import random_model
 from oneglance.config import EngineConfig, SamplingParams
 from oneglance.control.controller import cut_drafts
 from oneglance.control.length import Control
+from oneglance.decode import sequence as sequence_module
 from oneglance.decode import step as step_module
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
+from oneglance.decode.watch import SeenPass
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
 from oneglance.drafters.draft_model import DraftModelDrafter, DraftModelSession
 from oneglance.drafters.ngram import NgramDrafter
@@ -342,3 +344,42 @@ def test_seconds_of_a_pass_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> No
         seconds = (stats.draft_seconds, stats.verify_seconds, stats.accept_seconds)
         assert seconds == pytest.approx((1 / 3, 2 / 3, 4 / 3))
     running.close()
+
+
+class SlowWatcher:
+    """Looks at every pass for 50 seconds."""
+
+    def __init__(self, ticks: Iterator[int]) -> None:
+        self._ticks = ticks
+        self.seconds: list[tuple[float, float, float]] = []
+
+    def see(self, seen: SeenPass) -> None:
+        del seen
+        for _ in range(50):
+            next(self._ticks)
+
+    def note_seconds(self, draft: float, verify: float, accept: float) -> None:
+        self.seconds.append((draft, verify, accept))
+
+
+def test_the_time_of_a_watcher_is_booked_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every reading of the clock is a second later: accepting is that, and nothing of the 50."""
+    ticks = itertools.count()
+    for module in (step_module, sequence_module):
+        monkeypatch.setattr(module, "perf_counter", lambda: float(next(ticks)))
+    watcher = SlowWatcher(ticks)
+    control = Control()
+    decoder = Decoder(ScriptedEngine(SCRIPT, V), VOCABULARY, NoDrafter(), control=control)
+    sequence = decoder.begin(PROMPTS[0], GREEDY, watcher=watcher)
+    decoder.step([sequence])
+    assert watcher.seconds == [(1.0, 1.0, 2.0)]
+    stats = sequence.stats
+    assert (stats.draft_seconds, stats.verify_seconds, stats.accept_seconds) == (1.0, 1.0, 2.0)
+    assert control.pass_costs.one_row == pytest.approx(3.0)
+    decoder.end(sequence)
+
+
+def test_a_watcher_looks_at_one_request() -> None:
+    decoder = Decoder(ScriptedEngine(SCRIPT, V), VOCABULARY, NoDrafter())
+    with pytest.raises(AssertionError, match="one request"):
+        next(decoder.run(PROMPTS, [GREEDY] * 3, watcher=SlowWatcher(itertools.count())))

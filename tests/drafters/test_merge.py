@@ -74,3 +74,25 @@ def test_three_trees() -> None:
     result = merge(merge(Merged.only(first), second, 10), third, 10)
     assert sorted(paths(result.proposal)) == [(1,), (1, 2), (1, 3), (4,)]
     assert [places.tolist() for places in result.places] == [[0, 1], [0, 2], [3]]
+
+
+def test_every_node_has_its_maker() -> None:
+    """Of what two trees have in common, the first made it; names pass through further merges."""
+    first = Proposal.chain([0, 1], drafter="first")
+    second = Proposal.chain([0, 2, 1], drafter="second")
+    third = Proposal.chain([1], drafter="third")
+    two = merge(Merged.only(first), second, max_nodes=4)
+    three = merge(two, third, max_nodes=5)
+    assert three.proposal.tokens.tolist() == [0, 1, 2, 1, 1]
+    makers = [three.proposal.maker(node) for node in range(5)]
+    assert makers == ["first", "first", "second", "second", "third"]
+    assert three.proposal.drafter == "first+second+third"
+
+
+def test_a_node_that_did_not_fit_has_no_maker() -> None:
+    first, second = (
+        Proposal.chain([0, 1], drafter="first"),
+        Proposal.chain([2, 1], drafter="second"),
+    )
+    result = merge(Merged.only(first), second, max_nodes=3)
+    assert result.proposal.makers == ("first", "first", "second")

@@ -37,6 +37,15 @@ def test_copies_what_followed() -> None:
     assert draft([1, 2, 3, 4, 5, 9, 1, 2], 3) == [3, 4, 5]
 
 
+def test_a_node_budget_bounds_a_chain_as_well() -> None:
+    drafter = NgramDrafter()
+    context = DraftContext((1, 2, 3, 4, 5, 9, 1, 2), SamplingParams(), SequentialNoise())
+    session = drafter.start(context)
+    for num_nodes, found in ((None, [3, 4, 5]), (2, [3, 4]), (0, []), (9, [3, 4, 5])):
+        proposal = drafter.propose([DraftRequest(session, 3, num_nodes)])[0]
+        assert proposal.tokens.tolist() == found
+
+
 def test_the_longest_match_wins_over_a_later_shorter_one() -> None:
     assert draft([7, 1, 2, 3, 50, 8, 1, 2, 60, 7, 1, 2], 2) == [3, 50]
 

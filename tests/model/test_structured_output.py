@@ -49,12 +49,10 @@ DRAFTS = [
     ("grammar", "seeded", None),
     ("ngram", "greedy", None),
     ("suffix+ngram", "seeded", 10),
-    ("lookahead:3,3,2", "greedy", None),
-    ("self:skip:10,18", "seeded", None),
     ("part", "greedy", 10),
-    ("part", "seeded", None),
 ]
-"""Who drafts, for which requests, in chains or in trees of so many nodes."""
+"""Who drafts, for which requests, in chains or in trees of so many nodes. All others are in
+`test_every_drafter.py`."""
 
 
 @pytest.fixture(scope="module")

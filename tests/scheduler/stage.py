@@ -163,3 +163,14 @@ def alone(
     for _, _, delivery in decoder.run([prompt], [params]):
         answer += [token.token_id for token in delivery.tokens]
     return answer
+
+
+def close(stage: Stage) -> None:
+    """Ends everything; nothing may be left in the cache."""
+    stage.core.close(RuntimeError("closed"))
+    assert isinstance(stage.engine, PagedEngine)
+    assert stage.engine.num_open == stage.engine.page_use.num_used == 0
+
+
+def prompt_of(length: int, start: int = 0) -> list[int]:
+    return [(start + i * i) % V for i in range(length)]

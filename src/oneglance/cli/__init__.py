@@ -19,6 +19,7 @@ from oneglance.cli import (
     models,
     plan,
     serve,
+    show,
     train,
 )
 from oneglance.errors import OneglanceError
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.command()(generate.generate)
 app.command()(chat.chat)
 app.command()(demo.demo)
+app.command()(show.show)
 app.command()(calibrate.calibrate)
 app.command()(plan.plan)
 app.command()(bench.bench)

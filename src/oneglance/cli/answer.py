@@ -13,11 +13,11 @@ from rich.text import Text
 from oneglance.cli.render import (
     TraceRenderer,
     engine_text,
-    harmless,
     is_coloured,
     legend,
     summary_line,
 )
+from oneglance.show.visible import harmless
 
 if TYPE_CHECKING:
     from oneglance.checkpoints.base import Tokenizer

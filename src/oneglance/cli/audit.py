@@ -283,7 +283,7 @@ def _show(report: Report) -> None:
 
 
 def _found(verdict: Verdict) -> str:
-    from oneglance.cli.render import harmless
+    from oneglance.show.visible import harmless
 
     found = _plain(harmless(verdict.detail))
     return f"{found} [dim]Power: {_plain(verdict.power)}.[/]" if verdict.power else found

@@ -164,7 +164,8 @@ def _load(options: Options) -> LLM:
 
 def _show(llm: LLM, console: Console, prompt: str, max_tokens: int, rounds: int) -> Comparison:
     from oneglance.cli.answer import print_line
-    from oneglance.cli.render import harmless, is_coloured, render_passes
+    from oneglance.cli.render import is_coloured, render_passes
+    from oneglance.show.visible import harmless
 
     print_line(console, f"\n> {prompt}\n")
     comparison = compare(llm, prompt, max_tokens, rounds)

@@ -196,17 +196,28 @@ class Options:
             weights=cast("WeightsForm", self.weights),
         )
 
+    def arguments(self, *names: str) -> list[str]:
+        """The words of a command line that ask for these values; none for what is the default.
+
+        Args:
+            names: of fields; none: all of them.
+        """
+        words: list[str] = []
+        for item in dataclasses.fields(self):
+            value = getattr(self, item.name)
+            if (names and item.name not in names) or value == _default_of(item):
+                continue
+            option = "-k" if item.name == "k" else f"--{item.name.replace('_', '-')}"
+            if value is True:
+                words.append(option)
+                continue
+            for each in value if isinstance(value, list) else [value]:
+                words += [option, str(each)]
+        return words
+
     def engine_arguments(self) -> list[str]:
-        """The words of a command line that ask for this engine; none for what is the default."""
-        names = ("engine", "weights", "threads")
-        given = [(name, getattr(self, name)) for name in names]
-        defaults = {item.name: item.default for item in dataclasses.fields(self)}
-        return [
-            word
-            for name, value in given
-            if value != defaults[name]
-            for word in (f"--{name}", str(value))
-        ]
+        """`arguments` that choose the engine."""
+        return self.arguments("engine", "weights", "threads")
 
     def draft_length(self) -> int | Literal["auto"]:
         """The value of `-k`; see `parse_draft_length`."""
@@ -230,7 +241,9 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     return takes(Options)(command)
 
 
-def takes(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes(
+    kind: type[Any], leave_out: tuple[str, ...] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator that replaces a command's parameter `options` by the fields of a dataclass.
 
     typer reads a command's signature, so the decorated function is given one in which the fields
@@ -238,12 +251,16 @@ def takes(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None
 
     Args:
         kind: the dataclass, its fields annotated as typer wants them.
+        leave_out: fields that are no option of this command; they have their default.
     """
-    return lambda command: _with_options(kind, command)
+    return lambda command: _with_options(kind, command, leave_out)
 
 
-def _with_options(kind: type[Any], command: Callable[..., None]) -> Callable[..., None]:
+def _with_options(
+    kind: type[Any], command: Callable[..., None], leave_out: tuple[str, ...]
+) -> Callable[..., None]:
     hints = get_type_hints(kind, include_extras=True)
+    offered = [item for item in dataclasses.fields(kind) if item.name not in leave_out]
     fields = [
         inspect.Parameter(
             item.name,
@@ -251,7 +268,7 @@ def _with_options(kind: type[Any], command: Callable[..., None]) -> Callable[...
             default=_default_of(item),
             annotation=hints[item.name],
         )
-        for item in dataclasses.fields(kind)
+        for item in offered
     ]
     own_hints = get_type_hints(command, include_extras=True)
     own = [

@@ -7,7 +7,6 @@ target's own bold. Where there is no colour, marks stand around the tokens inste
 from __future__ import annotations
 
 import codecs
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from oneglance.checkpoints.base import Tokenizer
+from oneglance.show.visible import INCOMPLETE, visible
 from oneglance.types import ROOT, EngineInfo, PassTrace, SpeculationStats
 
 SegmentKind = Literal["kept", "rejected", "own", "unused"]
@@ -40,12 +40,8 @@ MEANINGS: dict[SegmentKind, str] = {
     "own": "the target's own",
     "unused": "draft, past the end",
 }
-INCOMPLETE = "…"
-"""Stands for a token that is the beginning of a character whose end is in another segment."""
 END = " ■ end"
 """Follows the pass in which the answer ended before the target's own token was needed."""
-
-_NAMED_CONTROLS = {"\n": "⏎", "\r": "␍", "\t": "⇥"}
 
 
 @dataclass(frozen=True)
@@ -63,34 +59,6 @@ class Segment:
     text: str
     num_tokens: int = 1
     is_branch: bool = False
-
-
-def visible(text: str) -> str:
-    """Text in which nothing is hidden, for tokens: ⏎, ⇥, ␛, and codes for invisible characters."""
-    return "".join(_visible_char(char) for char in text)
-
-
-def harmless(text: str) -> str:
-    """Text that cannot steer a terminal: control characters but newline and tab are shown."""
-    is_control = (char not in "\n\t" and unicodedata.category(char) == "Cc" for char in text)
-    return "".join(
-        _visible_char(char) if steers else char
-        for char, steers in zip(text, is_control, strict=True)
-    )
-
-
-def _visible_char(char: str) -> str:
-    if char in _NAMED_CONTROLS:
-        return _NAMED_CONTROLS[char]
-    code = ord(char)
-    if code < 0x20:
-        return chr(0x2400 + code)  # the block of control pictures has the order of the controls
-    if code == 0x7F:
-        return "␡"
-    is_joiner = char in "\u200c\u200d"  # they shape emoji and whole scripts, and hide nothing
-    if unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") and not is_joiner:
-        return f"\\u{code:04x}"
-    return char
 
 
 def pass_segments(

@@ -144,6 +144,7 @@ def _part(draft: Proposal, kept: Sequence[int]) -> Proposal:
         tokens=draft.tokens[list(kept)],
         parents=np.array(parents, dtype=np.int64),
         draft_probs=None if laws is None else tuple(laws[node] for node in kept),
+        makers=None if draft.makers is None else tuple(draft.makers[node] for node in kept),
     )
     expected = draft.expected
     return part if expected is None else replace(part, expected=min(expected, part.max_depth))
@@ -162,6 +163,7 @@ def _appended(draft: Proposal, node: int, tokens: Sequence[int], vocab_size: int
         parents=np.concatenate([draft.parents, np.asarray(parents, dtype=np.int64)]),
         draft_probs=laws,
         drafter=draft.drafter if first > 0 else GRAMMAR,
+        makers=(*map(draft.maker, range(first)), *(GRAMMAR for _ in tokens)),
     )
 
 

@@ -22,6 +22,7 @@ from oneglance.control.length import (
 )
 from oneglance.decode.sequence import DecodingSequence, Delivery, Vocabulary
 from oneglance.decode.step import step
+from oneglance.decode.watch import PassWatcher
 from oneglance.drafters.base import DraftContext, Drafter, DraftHints
 from oneglance.engine.base import Engine, SequenceId
 from oneglance.engine.prefill import prefill
@@ -107,6 +108,7 @@ class Decoder:
         params: SamplingParams,
         noise: Noise | None = None,
         hints: DraftHints = DraftHints(),
+        watcher: PassWatcher | None = None,
     ) -> DecodingSequence:
         """Opens a sequence and feeds its prompt, all but the last token: the first pass's root.
 
@@ -115,10 +117,12 @@ class Decoder:
             params: the request's law and limits.
             noise: where random choices come from, for tests; None: as the seed says, or fresh.
             hints: for the drafter.
+            watcher: is shown every pass.
         """
         handle = self.target.open() if self.prefixes is None else self.prefixes.open(prompt)
         try:
             sequence = self.open(handle, prompt, params, noise, hints)
+            sequence.watcher = watcher
             try:
                 self._prefill(sequence)
             except BaseException:
@@ -209,6 +213,7 @@ class Decoder:
         prompts: Sequence[Sequence[int]],
         params: Sequence[SamplingParams],
         hints: Sequence[DraftHints] | None = None,
+        watcher: PassWatcher | None = None,
     ) -> Generator[tuple[int, DecodingSequence, Delivery]]:
         """Answers several prompts together; yields each pass's deliveries as they come.
 
@@ -219,17 +224,21 @@ class Decoder:
             prompts: token ids of each.
             params: for each prompt.
             hints: for each prompt; None: there are none.
+            watcher: is shown every pass of a single prompt.
 
         Yields:
             Index of the prompt, its sequence, and what the pass delivered.
         """
         told = [DraftHints()] * len(prompts) if hints is None else hints
+        assert watcher is None or len(prompts) == 1, "a watcher looks at one request"
         for prompt, request, hint in zip(prompts, params, told, strict=True):
             self.check(prompt, request, hint)
         open_sequences: dict[int, DecodingSequence] = {}
         try:
             for index, (prompt, request) in enumerate(zip(prompts, params, strict=True)):
-                open_sequences[index] = self.begin(prompt, request, hints=told[index])
+                open_sequences[index] = self.begin(
+                    prompt, request, hints=told[index], watcher=watcher
+                )
             while open_sequences:
                 indices = list(open_sequences)
                 deliveries = self.step(list(open_sequences.values()))

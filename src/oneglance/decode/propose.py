@@ -20,12 +20,14 @@ class Guess:
     """What is guessed for a sequence.
 
     Attributes:
+        num_asked: K, the most tokens on a path that the drafter was asked for.
         draft: what the drafter made.
         kept: the part of it that is worth its rows.
         guided: what a constraint makes of that.
         error: why there is none; the sequence takes no part in the pass.
     """
 
+    num_asked: int
     draft: Proposal
     kept: Proposal
     guided: GuidedDraft
@@ -73,18 +75,23 @@ def _propose(
     # Of what is a function of the prefix, the part that is not worth its rows is left out.
     kept = drafts if drafter.reaches_further else cut_drafts(lengths, drafts, besides)
     errors = [None if isinstance(each, Proposal) else each for each in answers]
-    return [_guess(*each) for each in zip(sequences, drafts, kept, errors, strict=True)]
+    asked_for = [request.num_draft_tokens for request in requests]
+    return [_guess(*each) for each in zip(sequences, asked_for, drafts, kept, errors, strict=True)]
 
 
 def _guess(
-    sequence: DecodingSequence, draft: Proposal, kept: Proposal, error: Exception | None
+    sequence: DecodingSequence,
+    num_asked: int,
+    draft: Proposal,
+    kept: Proposal,
+    error: Exception | None,
 ) -> Guess:
     """A draft without what a constraint forbids, and with what it leaves no choice about."""
     try:
-        return Guess(draft, kept, sequence.guide(kept), error)
+        return Guess(num_asked, draft, kept, sequence.guide(kept), error)
     except Exception as failure:  # a mask of the user's own, say
         empty = Proposal.empty()
-        return Guess(draft, empty, GuidedDraft(empty, 0), error or failure)
+        return Guess(num_asked, draft, empty, GuidedDraft(empty, 0), error or failure)
 
 
 def _ask(drafter: Drafter[Any], requests: Sequence[DraftRequest[Any]]) -> list[Any]:

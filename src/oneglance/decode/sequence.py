@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from oneglance.constraints import TokenMask
 from oneglance.control.length import MAX_LENGTH, Control, DraftLength, FixedLength
 from oneglance.decode.guidance import GRAMMAR, MAX_CERTAIN, Guide, GuidedDraft
 from oneglance.decode.stop import Ending, StopTracker
+from oneglance.decode.watch import PassWatcher, SeenPass
 from oneglance.drafters.base import Drafter, DraftHints, DraftRequest
 from oneglance.engine.base import SequenceId, TreeRows
 from oneglance.sampling.history import TokenHistory
@@ -72,6 +74,8 @@ class DecodingSequence:
         hints: for the drafter.
         draft_length: how much to draft.
         may_draft: nothing is drafted where this is False, such as where the cache has no room.
+        watcher: is shown every pass; None: nobody looks on.
+        seconds_shown: how long that took in the last pass, which is no part of decoding.
     """
 
     def __init__(
@@ -96,6 +100,8 @@ class DecodingSequence:
         self.may_draft = True
         self.noise = noise
         self.session: Any = None  # of whatever type the drafter uses
+        self.watcher: PassWatcher | None = None
+        self.seconds_shown = 0.0
         self.draft_length = draft_length
         self._num_tree_nodes = num_tree_nodes
         self.eos_ids = frozenset() if params.ignore_eos else vocabulary.eos_ids
@@ -160,6 +166,13 @@ class DecodingSequence:
         assert isinstance(mask, TokenMask), "the constraint has no vocabulary yet"
         guide = Guide(mask, self.eos_ids, self._vocab_size, not self.drafter.reaches_further)
         return guide.apply(draft, self.history.output, self.draft_room)
+
+    def show(self, seen: SeenPass) -> None:
+        """Shows a pass to whoever looks on."""
+        if self.watcher is not None:
+            started = perf_counter()
+            self.watcher.see(seen)
+            self.seconds_shown = perf_counter() - started
 
     def rows(self, proposal: Proposal) -> TreeRows:
         """The tree to evaluate: the last decided token, and the proposal hanging off it."""

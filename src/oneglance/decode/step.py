@@ -9,6 +9,7 @@ from oneglance.control.allocation import Fixed
 from oneglance.decode.propose import Guess, propose
 from oneglance.decode.reading import Chunk
 from oneglance.decode.sequence import DecodingSequence, Delivery
+from oneglance.decode.watch import SeenPass
 from oneglance.engine.base import Batch, Engine, PassOutput
 from oneglance.verify.select import accept
 
@@ -54,7 +55,7 @@ def step(
         for s, guess in zip(sequences, guesses, strict=True)
     ]
     failures = [_read(target, chunk, output, next(places)) for chunk in chunks]
-    times.append(perf_counter())
+    times.append(perf_counter() - sum(s.seconds_shown for s in sequences))
 
     _share_time(sequences, chunks, sum(len(tree.tokens) for tree in rows), times)
     if able and not chunks:  # prompts cost less than drafts, row by row: nobody needs their logits
@@ -77,6 +78,9 @@ def _settle(
         # 3. Accept: keep the guesses that the target's law allows, add one token of its own.
         law = s.law(logits, proposal)
         acceptance = accept(proposal, law, s.noise)
+        if s.watcher is not None:
+            made = (guess.num_asked, len(guess.draft), proposal)
+            s.show(SeenPass(s.context, *made, acceptance, law))
 
         # 4. Commit: the cache keeps the rows of the accepted path (row 0 is the decided token).
         start, path = target.length(s.handle), [0, *(node + 1 for node in acceptance.path)]
@@ -126,7 +130,11 @@ def _share_time(
     for chunk in chunks:
         chunk.sequence.stats.prefill_seconds += a_row * len(chunk)
     verifying = (verified - drafted) - a_row * sum(map(len, chunks))
+    spans = (drafted - start, verifying, accepted - verified)
     for s in sequences:
-        s.stats.draft_seconds += (drafted - start) / len(sequences)
-        s.stats.verify_seconds += verifying / len(sequences)
-        s.stats.accept_seconds += (accepted - verified) / len(sequences)
+        draft, verify, accepting = (span / len(sequences) for span in spans)
+        s.stats.draft_seconds += draft
+        s.stats.verify_seconds += verify
+        s.stats.accept_seconds += accepting
+        if s.watcher is not None:
+            s.watcher.note_seconds(draft, verify, accepting)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ class Merged:
     """A tree that holds the nodes of several trees.
 
     Attributes:
-        proposal: point masses.
+        proposal: point masses; `makers` tells whose each node is, of equal ones the first tree's.
         places: for each tree, [its number of nodes] where each of its nodes lies in the proposal,
             −1 for a node that did not fit.
         shared_depth: depth of the deepest node that the last tree had in common with the others.
@@ -47,6 +47,7 @@ def merge(first: Merged, second: Proposal, max_nodes: int) -> Merged:
     tree = PathTree.of(first.proposal, max_nodes)
     depths = second.depths().tolist()
     places: list[int | None] = []
+    makers = [first.proposal.maker(node) for node in range(len(first.proposal))]
     shared_depth = 0
     for index, (token, parent) in enumerate(
         zip(second.tokens.tolist(), second.parents.tolist(), strict=True)
@@ -57,7 +58,11 @@ def merge(first: Merged, second: Proposal, max_nodes: int) -> Merged:
             continue
         if tree.child(above, token) is not None:
             shared_depth = max(shared_depth, depths[index])
-        places.append(tree.add([token], above))
+        place = tree.add([token], above)
+        if place == len(makers):  # it was not there yet
+            makers.append(second.maker(index))
+        places.append(place)
     proposal = tree.proposal(f"{first.proposal.drafter}+{second.drafter}")
+    proposal = replace(proposal, makers=tuple(makers))
     own = np.array([ROOT if place is None else place for place in places], dtype=np.int64)
     return Merged(proposal, (*first.places, own), shared_depth)

@@ -51,9 +51,7 @@ class NgramDrafter(Drafter[NgramSession]):
     def propose(self, requests: Sequence[DraftRequest[NgramSession]]) -> list[Proposal]:
         """Copies what followed the match, through its own end if the match reaches that far."""
         return [
-            Proposal.chain(
-                self._lookup(request.session, request.num_draft_tokens), drafter=self.name
-            )
+            Proposal.chain(self._lookup(request.session, _limit(request)), drafter=self.name)
             for request in requests
         ]
 
@@ -78,6 +76,13 @@ class NgramDrafter(Drafter[NgramSession]):
             if start is not None:
                 return _copy(session, start, num_draft_tokens)
         return []
+
+
+def _limit(request: DraftRequest[NgramSession]) -> int:
+    """A chain has as many tokens as it is deep, so that both limits bound it."""
+    if request.num_tree_nodes is None:
+        return request.num_draft_tokens
+    return min(request.num_draft_tokens, request.num_tree_nodes)
 
 
 def _copy(session: NgramSession, start: int, count: int) -> list[int]:

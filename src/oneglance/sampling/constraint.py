@@ -12,6 +12,7 @@ import json
 from collections import OrderedDict
 from functools import cached_property
 from importlib.util import find_spec
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +40,7 @@ class Grammars:
         """Takes the vocabulary; nothing is done with it before the first constraint."""
         self._table = table
         self._compiled: OrderedDict[Constraint, LLMatcher] = OrderedDict()
+        self._lock = Lock()  # requests are checked in the threads that they come from
 
     def check(self, constraint: Constraint | TokenMask | None) -> None:
         """Refuses what cannot be enforced exactly.
@@ -69,14 +71,17 @@ class Grammars:
 
     def _matcher(self, constraint: Constraint) -> LLMatcher:
         """The compiled grammar, at its beginning; it must not be moved."""
-        if constraint in self._compiled:
-            self._compiled.move_to_end(constraint)
-            return self._compiled[constraint]
+        with self._lock:
+            known = self._compiled.get(constraint)
+            if known is not None:
+                self._compiled.move_to_end(constraint)
+                return known
         self._check_possible(constraint)
         matcher = self._compile(constraint)
-        self._compiled[constraint] = matcher
-        if len(self._compiled) > _NUM_KEPT:
-            self._compiled.popitem(last=False)
+        with self._lock:
+            self._compiled[constraint] = matcher
+            if len(self._compiled) > _NUM_KEPT:
+                self._compiled.popitem(last=False)
         return matcher
 
     def _check_possible(self, constraint: Constraint) -> None:

@@ -10,6 +10,7 @@ from oneglance.engine.base import Engine, SequenceId
 from oneglance.engine.prefix import PrefixStore
 from oneglance.scheduler.config import SchedulerConfig
 from oneglance.scheduler.entry import Entry
+from oneglance.scheduler.room import make_room
 
 
 @dataclass(frozen=True)
@@ -56,23 +57,6 @@ def plan_pass(
             chunks.append(Chunk(s, tokens))
             budget -= len(tokens)
     return PassPlan(decoding, tuple(reading), tuple(chunks))
-
-
-def make_room(target: Engine, prefixes: PrefixStore, num_rows: dict[SequenceId, int]) -> bool:
-    """Lets go of kept prefixes until a pass has the pages that it needs.
-
-    Args:
-        target: whose pages they are.
-        prefixes: what is kept.
-        num_rows: of each sequence.
-
-    Returns:
-        Whether it has them; if not, nothing is kept any more.
-    """
-    while target.num_missing_pages(num_rows) > 0:
-        if not prefixes.evict():
-            return False
-    return True
 
 
 def allow_drafts(plan: PassPlan, target: Engine, prefixes: PrefixStore) -> None:

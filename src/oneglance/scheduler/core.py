@@ -18,12 +18,13 @@ from oneglance.decode.step import Outcome, step
 from oneglance.engine.base import Engine, SequenceId
 from oneglance.engine.prefix import PrefixStore
 from oneglance.errors import CancelledError, CapacityError, DeadlineError
-from oneglance.scheduler.batch import PassPlan, allow_drafts, make_room, plan_pass
+from oneglance.scheduler.batch import PassPlan, allow_drafts, plan_pass
 from oneglance.scheduler.book import StatsBook
 from oneglance.scheduler.config import SchedulerConfig
 from oneglance.scheduler.entry import Entry, place_in_line
 from oneglance.scheduler.handle import Event, Failure, Handle
 from oneglance.scheduler.request import Request
+from oneglance.scheduler.room import check_room, make_room, max_positions
 
 _log = logging.getLogger(__name__)
 
@@ -77,12 +78,7 @@ class Core:
             OneglanceError: the message says why.
         """
         decoder.check(request.prompt, request.params, request.hints)
-        most = self._max_positions()
-        if most is not None and len(request.prompt) >= most:
-            raise CapacityError(
-                f"The prompt has {len(request.prompt)} tokens and the cache has room for {most} "
-                f"positions; shorten the prompt to {most - 1} tokens or fewer, or raise num_pages."
-            )
+        check_room(self._target, len(request.prompt))
 
     def add(self, handles: Sequence[Handle], decoder: Decoder) -> None:
         """Takes requests, which `check` has accepted.
@@ -137,10 +133,6 @@ class Core:
             self._fail(entry, error, "shutdown")
         self._prefixes.clear()
         self._note_state()
-
-    def _max_positions(self) -> int | None:
-        use = self._target.page_use
-        return None if use is None or use.limit is None else use.limit * use.page_size
 
     def _give_up_late(self) -> None:
         now = self._clock()
@@ -205,7 +197,7 @@ class Core:
                 request.prompt,
                 request.params,
                 hints=request.hints,
-                max_positions=self._max_positions(),
+                max_positions=max_positions(self._target),
             )
 
     def _plan(self) -> PassPlan:

@@ -70,9 +70,13 @@ async def _answer(
     writer = writer_kind(service, body, admitted)
     on_end = _describing(service, admitted, facts)
     if body.is_streamed:
-        return EventStream(events(service, writer, admitted, state["request_id"], on_end))
-    waiting = whole_answers(service, admitted, state["request_id"])
-    completions = await unless_left(request.receive, waiting)
+        pieces = events(service, writer, admitted, state["request_id"], on_end)
+        return EventStream(pieces, admitted.cancel)
+    try:
+        waiting = whole_answers(service, admitted, state["request_id"])
+        completions = await unless_left(request.receive, waiting)
+    finally:
+        admitted.cancel()
     on_end(completions)
     return JsonAnswer(writer.whole(completions))
 
