@@ -30,7 +30,7 @@ LEAST_TOKENS = 8
 ENDINGS: Sequence[Mapping[str, Any]] = (
     *({}, {}, {"stop": [". "]}, {"presence_penalty": 0.5}, {"ignore_eos": True}),
 )
-SCHEMA_EVERY = 6
+SCHEMA_EVERY = 4
 """One of so many questions wants JSON."""
 SCHEMA: Mapping[str, Any] = {
     "type": "object",

@@ -38,7 +38,7 @@ def running() -> Iterator[Running]:
 def test_the_whole_run_in_little(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     done = run_script(
-        *("reliability", "--minutes", 0.03, "--streams", 4, "--questions", 6, "--max-tokens", 8),
+        *("reliability", "--minutes", 0.03, "--streams", 4, "--questions", 4, "--max-tokens", 8),
         *("--parts", "storm", "restart", "--json", out),
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -107,7 +107,7 @@ def test_questions_differ_and_are_the_same_for_a_seed() -> None:
     assert len({question.id for question in questions}) == 40
     fields = set().union(*(question.sampling for question in questions))
     wanted = [question for question in questions if question.schema is not None]
-    assert len(wanted) == 6
+    assert len(wanted) == 10
     assert all("response_format" in each.body() for each in wanted)
     assert all(each.params().constraint is not None for each in wanted)
     assert fields >= {"seed", "stop", "ignore_eos", "presence_penalty"}
