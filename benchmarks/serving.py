@@ -287,12 +287,12 @@ def main() -> None:
         raise ParameterError(
             f"A server cannot be measured ({error.reason}); see that it runs and answers."
         ) from None
+    if options.json is not None:
+        write_report(options.json, report)
     console = Console()
     for grid in serving_grids(report):
         console.print(grid.to_rich())
     console.print(busy_warning(report))
-    if options.json is not None:
-        write_report(options.json, report)
 
 
 if __name__ == "__main__":
