@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import cast
 
@@ -12,6 +13,7 @@ from oneglance.audit.endpoint.server import APIS, Api
 from oneglance.audit.endpoint.session import Sizes
 from oneglance.audit.model.broken import BIASED_RULE
 from oneglance.audit.verdict import Verdict
+from oneglance.config import SamplingParams
 from tests.audit.broken_laws import (
     LyingDrafter,
     WithRule,
@@ -46,7 +48,7 @@ from tests.audit.broken_servers import (
     TruncationOnlyAtTheBonus,
     ZeroLogprobs,
 )
-from tests.audit.scripted_server import ScriptedServer
+from tests.audit.scripted_server import Generated, ScriptedServer
 from tests.audit.serving import serving
 
 SIZES = Sizes(num_tokens=40, num_samples=100)
@@ -178,3 +180,24 @@ def test_a_right_server_passes(api: Api) -> None:
         if ONLY_IN.get(check, api) == api
     }
     assert expected <= set(found), "a property was not looked at"
+
+
+class Slow(ScriptedServer):
+    """Takes long for answers of more than one token."""
+
+    def generate(self, prompts: list[list[int]], params: SamplingParams) -> list[Generated]:
+        if params.max_tokens != 1:
+            time.sleep(2.5)
+        return super().generate(prompts, params)
+
+
+def test_an_answer_that_takes_too_long_is_no_fault() -> None:
+    """Nor does the audit end there: what it asks next may be answered."""
+    with serving(Slow()) as url:
+        checks = ("extremes", "max-tokens")
+        found = audit_endpoint(
+            url, apis=("completions",), only=checks, sizes=SIZES, timeout_seconds=1
+        )
+    assert [verdict.status for verdict in found] == ["unclear"] * len(found)
+    assert {verdict.check for verdict in found} == set(checks)
+    assert "no answer within 1 s; allow more with --timeout" in found[0].detail

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from oneglance.audit.endpoint.connection import BrokenAnswerError, Connection, RefusedError
+from oneglance.audit.endpoint.connection import (
+    BrokenAnswerError,
+    Connection,
+    RefusedError,
+    SlowAnswerError,
+)
 from oneglance.audit.endpoint.greedy import (
     check_against,
     check_extremes,
@@ -156,6 +161,8 @@ def _run(check: Check, session: Session) -> list[Verdict]:
     except BrokenAnswerError as error:
         detail = f"The server fails while this is checked: {error}."
         return [Verdict(check.name, session.subject, "fault", detail)]
+    except SlowAnswerError as error:
+        return [Verdict(check.name, session.subject, "unclear", str(error))]
     except RefusedError as error:
         detail = f"The server refuses what this check needs ({error})."
         return [Verdict(check.name, session.subject, "not offered", detail)]

@@ -28,6 +28,10 @@ class BrokenAnswerError(Exception):
     """The server failed: an error of its own, or an answer that breaks off."""
 
 
+class SlowAnswerError(EndpointError):
+    """No answer came within the time that was allowed: whether one would have is not known."""
+
+
 @dataclass(frozen=True)
 class Stream:
     """A streamed answer.
@@ -73,6 +77,7 @@ class Connection:
         Raises:
             RefusedError: there is none.
             BrokenAnswerError: the server failed.
+            SlowAnswerError: it took too long.
             EndpointError: it cannot be reached, or refuses the key.
         """
         return _parsed(*self._exchange("GET", path, None))
@@ -132,9 +137,15 @@ class Connection:
                 connection.request(method, f"{self._prefix}{path}", body, self._headers)
                 return connection.getresponse()
             except (http.client.HTTPException, OSError) as error:
+                was_connected = connection.sock is not None
                 self._drop()
                 if kept is not None and isinstance(error, ConnectionError):
                     continue
+                if isinstance(error, TimeoutError) and was_connected:
+                    raise SlowAnswerError(
+                        f"{self.url} gave no answer within {self._timeout:g} s; allow more with "
+                        "--timeout, or look whether the server hangs."
+                    ) from None
                 if isinstance(error, http.client.RemoteDisconnected):
                     raise BrokenAnswerError("the server closed without an answer") from None
                 reason = str(error) or type(error).__name__
