@@ -10,6 +10,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from oneglance.drafters.spec import split_spec
 from oneglance.server.answer import admit
 from oneglance.server.description import body_of, generating, responses
 from oneglance.server.http import EventStream, JsonAnswer, unless_left
@@ -18,6 +19,7 @@ from oneglance.server.race import RaceRunner, body_of_turn, check_race, submit_r
 from oneglance.server.routes import begin_facts, describing
 from oneglance.server.schema.page import MAX_ROUNDS, RaceRequest, TraceRequest
 from oneglance.server.service import Service
+from oneglance.server.settings import ServerSettings
 from oneglance.server.watched import Watch, check_watched, trace_events
 from oneglance.show.page import SCRIPTS, STATIC, STYLE
 
@@ -110,6 +112,12 @@ def _file(path: Path) -> tuple[bytes, str]:
     return path.read_bytes(), kind
 
 
+def _drafters(settings: ServerSettings) -> list[str]:
+    """Those that the page can name: it has no prediction to send."""
+    names = dict.fromkeys((settings.drafter, *settings.allowed_drafters))
+    return [name for name in names if all(str(part) != "predicted" for part in split_spec(name))]
+
+
 def _options(service: Service) -> dict[str, Any]:
     settings = service.settings
     return {
@@ -119,7 +127,7 @@ def _options(service: Service) -> dict[str, Any]:
         "engine": service.llm.engine.info.to_dict(),
         "context_length": service.context_length,
         "drafter": settings.drafter,
-        "drafters": list(dict.fromkeys((settings.drafter, *settings.allowed_drafters))),
+        "drafters": _drafters(settings),
         "k": settings.k,
         "max_output_tokens": settings.max_output_tokens,
         "max_choices": settings.max_choices,

@@ -53,7 +53,7 @@
       const text = "The last pass had " + count + " (" + parts.join(", ") +
         "); twice as many would take " + growth.toFixed(2) + " times as long: " + bound + ".";
       this.meter.style.setProperty("--at", String(Math.min(Math.max(growth - 1, 0), 1)));
-      this.meter.setAttribute("aria-valuenow", growth.toFixed(2));
+      this.meter.setAttribute("aria-valuenow", Math.min(Math.max(growth, 1), 2).toFixed(2));
       this.meter.setAttribute("aria-valuetext", growth.toFixed(2) + ", " + bound);
       if (this.says.textContent !== text) this.says.textContent = text;
     }

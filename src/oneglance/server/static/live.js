@@ -27,6 +27,7 @@
       this.trace = null;
       this.board = null;
       this.isDrawn = true;
+      this.cameFrom = null; // the button that had the focus before Stop got it
       this.race = new racing.Race(
         $("lanes"), { plain: $("plain"), speculative: $("speculative") }, $("race-note"));
       this.load = new gauges.Load((error) => this.complain(error));
@@ -149,11 +150,20 @@
     }
 
     setBusy(isBusy) {
+      const focused = document.activeElement;
       $("stop").disabled = !isBusy;
       $("send").disabled = $("anew").disabled = isBusy;
       $("start-race").disabled = isBusy || !this.trace || !this.trace.figures;
       // Nobody wants every pass read out while the next one is on its way.
       $("whiteboard").setAttribute("aria-busy", String(isBusy));
+      if (focused.disabled) this.passFocus(focused);
+    }
+
+    // The focus of a button that has no use any more goes to Stop, and back.
+    passFocus(from) {
+      const to = from === $("stop") ? this.cameFrom : $("stop");
+      this.cameFrom = from === $("stop") ? null : from;
+      (to && !to.disabled ? to : $("prompt")).focus({ preventScroll: true });
     }
 
     stop() {
@@ -227,7 +237,7 @@
     }
 
     showFigures() {
-      oneglance.figures($("figures"), this.trace);
+      oneglance.figures($("figures"), this.trace, false);
     }
 
     // Lets the reader come back to an answer.
