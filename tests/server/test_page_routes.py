@@ -203,7 +203,7 @@ def test_a_watched_answer_has_a_deadline(slow_llm: LLM) -> None:
 
 
 def test_who_is_first_changes() -> None:
-    assert turns(3) == ["plain", "speculative"] + ["speculative", "plain"] + turns(1)
+    assert turns(3) == ["plain", "speculative", "speculative", "plain", *turns(1)]
 
 
 @pytest.mark.parametrize("body", [ASK, SEEDED], ids=["greedy", "seeded"])
