@@ -51,7 +51,7 @@ def test_numbers_of_faults_are_complete_and_those_of_their_tests() -> None:
     "part",
     [
         *("decode", "verify", "drafters", "control", "sampling", "engine", "checkpoints"),
-        *("bench", "cli"),
+        *("bench", "cli", "scheduler", "server", "show"),
     ],
 )
 def test_the_architecture_names_every_module(part: str) -> None:

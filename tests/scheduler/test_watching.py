@@ -38,8 +38,8 @@ def test_one_of_many_is_watched(num_pages: int | None) -> None:
     witness = Witness()
     asked = []
     for prompt in PROMPTS:
-        options = {"watcher": witness} if prompt == PROMPTS[-1] else {}
-        asked += stage.ask(prompt, PARAMS, decoder, **options)
+        watcher = witness if prompt == PROMPTS[-1] else None
+        asked += stage.ask(prompt, PARAMS, decoder, watcher=watcher)
     stage.run()
     for prompt, each in zip(PROMPTS, asked, strict=True):
         assert each.tokens == alone(prompt, PARAMS)
@@ -47,9 +47,8 @@ def test_one_of_many_is_watched(num_pages: int | None) -> None:
     assert len(witness.contexts) == len(pieces) == len(witness.seconds)
     assert witness.contexts[0] == len(PROMPTS[-1])
     assert witness.contexts == sorted(set(witness.contexts))
-    shown = [
-        path[: len(piece.trace.accepted)] for path, piece in zip(witness.paths, pieces, strict=True)
-    ]
+    both = zip(witness.paths, pieces, strict=True)
+    shown = [path[: len(piece.trace.accepted)] for path, piece in both]
     assert shown == [piece.trace.accepted for piece in pieces]
     verified = asked[-1].completion.stats.verify_seconds
     assert sum(verify for _, verify, _ in witness.seconds) == pytest.approx(verified)

@@ -62,18 +62,20 @@ def test_what_cannot_be_used_is_named_with_its_source(
 
 
 @pytest.mark.parametrize(
-    ("spec", "is_allowed"),
+    ("spec", "meant"),
     [
-        ("ngram", True),
-        ("ngram+suffix", True),
-        ("draft:smollm", True),
-        ("draft:/etc/passwd", False),
-        ("predicted:/etc/passwd", False),
-        ("suffix:/tmp/file", False),
-        ("ngram+draft:other", False),
-        ("self:lowbit", False),
-        ("nonsense", False),
+        ("ngram", "ngram"),
+        ("suffix+ngram", "ngram+suffix"),
+        ("ngram+suffix+ngram", "ngram+suffix"),
+        ("draft:smollm", "draft:smollm"),
+        ("draft:/etc/passwd", None),
+        ("predicted:/etc/passwd", None),
+        ("suffix:/tmp/file", None),
+        ("ngram+draft:other", None),
+        ("self:lowbit", None),
+        ("nonsense", None),
+        ("", None),
     ],
 )
-def test_requests_cannot_name_files_and_models(spec: str, is_allowed: bool) -> None:
-    assert ServerSettings(drafter="draft:smollm").allows_drafter(spec) is is_allowed
+def test_requests_cannot_name_files_and_models(spec: str, meant: str | None) -> None:
+    assert ServerSettings(drafter="draft:smollm").allowed_drafter(spec) == meant

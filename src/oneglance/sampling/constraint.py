@@ -34,13 +34,13 @@ _WHITESPACE = r"[\x20\x0A\x0D\x09]{1,40}"
 
 
 class Grammars:
-    """Compiles constraints and remembers the last ones; several threads may ask."""
+    """Compiles constraints and remembers the last ones."""
 
     def __init__(self, table: TokenTable) -> None:
         """Takes the vocabulary; nothing is done with it before the first constraint."""
         self._table = table
         self._compiled: OrderedDict[Constraint, LLMatcher] = OrderedDict()
-        self._lock = Lock()
+        self._lock = Lock()  # requests are checked in the threads that they come from
 
     def check(self, constraint: Constraint | TokenMask | None) -> None:
         """Refuses what cannot be enforced exactly.
@@ -72,14 +72,17 @@ class Grammars:
     def _matcher(self, constraint: Constraint) -> LLMatcher:
         """The compiled grammar, at its beginning; it must not be moved."""
         with self._lock:
-            if constraint not in self._compiled:
-                self._check_possible(constraint)
-                self._compiled[constraint] = self._compile(constraint)
-            self._compiled.move_to_end(constraint)
-            matcher = self._compiled[constraint]
+            known = self._compiled.get(constraint)
+            if known is not None:
+                self._compiled.move_to_end(constraint)
+                return known
+        self._check_possible(constraint)
+        matcher = self._compile(constraint)
+        with self._lock:
+            self._compiled[constraint] = matcher
             if len(self._compiled) > _NUM_KEPT:
                 self._compiled.popitem(last=False)
-            return matcher
+        return matcher
 
     def _check_possible(self, constraint: Constraint) -> None:
         if find_spec("llguidance") is None:

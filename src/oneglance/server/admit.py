@@ -165,7 +165,7 @@ def _check_shared(service: Service, body: SharedFields, num_prompts: int) -> Non
             "prompt" if num_prompts > settings.max_choices else "n",
         )
     drafter = None if body.speculation is None else body.speculation.drafter
-    if drafter is not None and not settings.allows_drafter(drafter):
+    if drafter is not None and settings.allowed_drafter(drafter) is None:
         allowed = dict.fromkeys((settings.drafter, *settings.allowed_drafters))
         raise invalid(
             f"The drafter {drafter[:60]!r} is not among those that requests may name here: "
@@ -237,7 +237,7 @@ def _submit(
             )
     common: dict[str, Any] = {
         "params": params,
-        "drafting": _drafting(body.speculation),
+        "drafting": _drafting(service, body.speculation),
         "hints": DraftHints(_prediction(service, body), client.tenant, watching.remembers),
         "priority": client.priority,
         "deadline_seconds": service.settings.request_seconds,
@@ -277,10 +277,12 @@ def retry_seconds(num_waiting: int, num_running: int) -> int:
     return min(60, 1 + num_waiting // max(1, num_running))
 
 
-def _drafting(asked: Speculation | None) -> Drafting:
+def _drafting(service: Service, asked: Speculation | None) -> Drafting:
     if asked is None:
         return Drafting()
-    return Drafting("none" if asked.off else asked.drafter, asked.k, asked.tree)
+    drafter = "none" if asked.off else asked.drafter
+    meant = None if drafter is None else service.settings.allowed_drafter(drafter)
+    return Drafting(drafter if meant is None else meant, asked.k, asked.tree)
 
 
 def _prediction(service: Service, body: SharedFields) -> tuple[int, ...]:

@@ -96,7 +96,6 @@ async def events(
         yield event(failure(error, request_id).to_dict())
     finally:
         await merged.aclose()
-        admitted.cancel()
 
 
 async def _merged(handles: list[Handle]) -> AsyncGenerator[tuple[int, Piece]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -75,11 +75,12 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes]) -> None:
-        """Takes the events; closing their generator releases what they need."""
+    def __init__(self, events: AsyncGenerator[bytes], release: Callable[[], None]) -> None:
+        """Takes the events, and what to do in any case when it is over."""
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events
+        self._release = release
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Sends the events."""
@@ -92,8 +93,10 @@ class EventStream(Response):
                 await self._events.aclose()
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-        await send(
-            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-        )
-        with suppress(ClientLeftError):
-            await unless_left(receive, pour())
+        begin = {"type": "http.response.start", "status": self.status_code}
+        try:
+            await send({**begin, "headers": self.raw_headers})
+            with suppress(ClientLeftError):
+                await unless_left(receive, pour())
+        finally:
+            self._release()

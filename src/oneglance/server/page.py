@@ -67,9 +67,8 @@ def page_routes(service: Service) -> APIRouter:
         admitting = admit(watch.submit, service, body, state["client"])
         admitted = await unless_left(request.receive, admitting)
         on_end = describing(service, admitted, state["facts"])
-        return EventStream(
-            trace_events(service, body, watch, admitted, state["request_id"], on_end)
-        )
+        passes = trace_events(service, body, watch, admitted, state["request_id"], on_end)
+        return EventStream(passes, admitted.cancel)
 
     @router.post("/v1/oneglance/race", openapi_extra=body_of(RaceRequest), responses=generating())
     async def race(request: Request) -> Response:
@@ -84,7 +83,7 @@ def page_routes(service: Service) -> APIRouter:
         admitted = await unless_left(request.receive, admitting)
         runner = RaceRunner(service, body, state["client"], admitted)
         on_end = describing(service, admitted, state["facts"])
-        return EventStream(runner.events(state["request_id"], on_end))
+        return EventStream(runner.events(state["request_id"], on_end), runner.cancel)
 
     return router
 

@@ -62,11 +62,7 @@ def body_of_turn(body: RaceRequest, side: Side) -> RaceRequest:
 
 
 class RaceRunner:
-    """Runs a race to its end, one answer after the other.
-
-    Attributes:
-        admitted: the run in progress.
-    """
+    """Runs a race to its end, one answer after the other."""
 
     def __init__(
         self, service: Service, body: RaceRequest, client: Client, first: Admitted
@@ -75,7 +71,7 @@ class RaceRunner:
         self._service = service
         self._body = body
         self._client = client
-        self.admitted = first
+        self._admitted = first
         self._runs: dict[Side, list[Run]] = {"plain": [], "speculative": []}
         self._completions: dict[Side, list[Completion]] = {"plain": [], "speculative": []}
 
@@ -88,7 +84,7 @@ class RaceRunner:
             for number, side in enumerate(turns(self._body.rounds)):
                 if number:
                     body = body_of_turn(self._body, side)
-                    self.admitted = await admit(submit_run, self._service, body, self._client)
+                    self._admitted = await admit(submit_run, self._service, body, self._client)
                 yield event({"object": "oneglance.turn", "side": side, "round": number // 2})
                 async with aclosing(self._run(side)) as texts:
                     async for text in texts:
@@ -98,11 +94,13 @@ class RaceRunner:
             yield DONE
         except Exception as error:
             yield event(failure(error, request_id).to_dict())
-        finally:
-            self.admitted.cancel()
+
+    def cancel(self) -> None:
+        """Gives up the run in progress."""
+        self._admitted.cancel()
 
     async def _run(self, side: Side) -> AsyncGenerator[str]:
-        (handle,) = self.admitted.handles
+        (handle,) = self._admitted.handles
         async with aclosing(handle.stream()) as pieces:
             async for piece in pieces:
                 yield piece.text

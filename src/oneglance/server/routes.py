@@ -67,9 +67,13 @@ async def _answer(
     writer = writer_kind(service, body, admitted)
     on_end = describing(service, admitted, state["facts"])
     if body.is_streamed:
-        return EventStream(events(service, writer, admitted, state["request_id"], on_end))
-    waiting = whole_answers(service, admitted, state["request_id"])
-    completions = await unless_left(request.receive, waiting)
+        pieces = events(service, writer, admitted, state["request_id"], on_end)
+        return EventStream(pieces, admitted.cancel)
+    try:
+        waiting = whole_answers(service, admitted, state["request_id"])
+        completions = await unless_left(request.receive, waiting)
+    finally:
+        admitted.cancel()
     on_end(completions)
     return JsonAnswer(writer.whole(completions))
 

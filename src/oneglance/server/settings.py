@@ -108,13 +108,18 @@ class ServerSettings(BaseModel):
             cached_tokens=self.cached_tokens,
         )
 
-    def allows_drafter(self, spec: str) -> bool:
-        """Whether a request may name this drafter.
+    def allowed_drafter(self, spec: str) -> str | None:
+        """The drafter that a request means; None: requests may not name it.
 
-        Others could read files of this machine, fetch models or fill its memory.
+        Others could read files of this machine, fetch models or fill its memory. For the sake of
+        memory, too, drafters that are joined come once each, in the order of the setting.
         """
-        parts = [str(part) for part in split_spec(spec)]
-        return spec == self.drafter or all(part in self.allowed_drafters for part in parts)
+        if spec == self.drafter:
+            return spec
+        parts = {str(part) for part in split_spec(spec)}
+        if not parts <= set(self.allowed_drafters):
+            return None
+        return "+".join(name for name in dict.fromkeys(self.allowed_drafters) if name in parts)
 
 
 def read_settings(

@@ -121,8 +121,6 @@ async def trace_events(
         yield DONE
     except Exception as error:
         yield event(failure(error, request_id).to_dict())
-    finally:
-        admitted.cancel()
 
 
 def request_shown(service: Service, body: TraceRequest, params: SamplingParams) -> Request:
