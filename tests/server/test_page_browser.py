@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from oneglance import LLM, load
 from oneglance.server.keys import KeyRing, parse_keys
@@ -80,6 +80,10 @@ def _only_from(server: str, url: str, complaints: list[str]) -> None:
         complaints.append(f"fetched {url}")
 
 
+def _change(route: Route, word: str, other: str) -> None:
+    route.fulfill(body=route.fetch().text().replace(word, other), content_type="text/event-stream")
+
+
 def ask(page: Page, text: str = QUESTION, tokens: str = "32") -> None:
     expect(page.locator("#drafter option")).not_to_have_count(0)
     page.get_by_label("K, most").select_option("4")
@@ -131,11 +135,15 @@ def test_an_answer_grows_and_can_be_stepped_through(open_page: Open, llm: LLM) -
     assert "No race was run." in figures
 
 
-def test_a_race_shows_two_real_runs(open_page: Open, running: Running) -> None:
+def test_a_race_shows_two_real_runs(open_page: Open, running: Running, llm: LLM) -> None:
     page = open_page()
     page.get_by_label("Temperature").fill("0.7")
+    page.get_by_label("Seed").fill("7")
     ask(page)
     ended(page)
+    messages: Any = [{"role": "user", "content": QUESTION}]
+    alone = llm.generate(messages, max_tokens=32, drafter="none", temperature=0.7, seed=7)
+    assert page.locator("#turns .answer p").text_content() == alone.text
     before = running.service.scheduler.stats()
     page.get_by_role("button", name="Race the last answer").click()
     expect(page.locator("#race-note")).to_contain_text("The race is over", timeout=TIMEOUT_MS)
@@ -144,6 +152,10 @@ def test_a_race_shows_two_real_runs(open_page: Open, running: Running) -> None:
     assert page.locator("#plain").text_content() == answer
     assert page.locator("#speculative").text_content() == answer
     assert "The texts are identical, bit for bit." in page.locator("#figures").inner_text()
+    page.route("**/race", lambda route: _change(route, '"plain_text":"', '"plain_text":"No, '))
+    page.get_by_role("button", name="Race the last answer").click()
+    wrong = page.locator("#figures .alert")
+    expect(wrong).to_contain_text("The texts differ, which is a bug.", timeout=TIMEOUT_MS)
 
 
 def test_a_conversation_has_a_history(open_page: Open) -> None:

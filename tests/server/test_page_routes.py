@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -15,8 +16,8 @@ from oneglance import SamplingParams
 from oneglance.llm import LLM
 from oneglance.server.keys import KeyRing, parse_keys
 from oneglance.server.page import ASKED_PATHS, FILES, PAGE_PATHS
-from oneglance.server.race import turns
-from oneglance.show.trace import Trace
+from oneglance.server.race import race_of, turns
+from oneglance.show.trace import Run, Seconds, Trace
 from oneglance.show.trace_json import from_dict
 from tests.server.plain import NAME, SETTINGS, error_of, events_of, sample
 from tests.server.running import Running, serving, wait_until
@@ -24,6 +25,7 @@ from tests.server.running import Running, serving, wait_until
 TRACE, RACE = "/v1/oneglance/trace", "/v1/oneglance/race"
 QUESTION = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
 ASK: dict[str, Any] = {"model": NAME, "messages": QUESTION, "temperature": 0, "max_tokens": 24}
+RUN = Run(1.0, 3, 3, 0, 0, Seconds(0.0, 0.9, 0.1))
 SEEDED = ASK | {"temperature": 0.9, "seed": 5, "top_p": 0.9}
 
 
@@ -225,6 +227,15 @@ def test_a_race_is_of_real_runs(running: Running, body: dict[str, Any]) -> None:
         assert run["decode_seconds"] >= sum(run["seconds"].values()) > 0
     assert all(run["passes"] == 24 and run["drafted"] == 0 for run in race["plain"])
     assert all(run["drafted"] > 0 for run in race["speculative"])
+
+
+def test_a_difference_between_the_runs_is_told(slow_llm: LLM) -> None:
+    right = slow_llm.generate("hello", max_tokens=3)
+    wrong = slow_llm.generate("hello", max_tokens=2)
+    assert race_of([(right, RUN)], [(right, RUN)]).is_identical
+    for runs in ([(right, RUN), (wrong, RUN)], [(replace(right, text="another"), RUN)]):
+        assert not race_of([(right, RUN)], runs).is_identical
+        assert not race_of(runs, [(right, RUN)]).is_identical
 
 
 def test_no_round_drafts_from_an_earlier_one(slow_llm: LLM) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Literal
 
 from oneglance.completion import Completion
 from oneglance.scheduler.handle import Handle, Timing
@@ -21,6 +21,7 @@ from oneglance.show.figures import race_figures
 from oneglance.show.trace import Race, Run, Seconds
 
 Side = Literal["plain", "speculative"]
+TimedRun = tuple[Completion, Run]
 SHORTEST_SECONDS = 1e-9
 """Two readings of a coarse clock may be equal."""
 
@@ -72,8 +73,7 @@ class RaceRunner:
         self._body = body
         self._client = client
         self._admitted = first
-        self._runs: dict[Side, list[Run]] = {"plain": [], "speculative": []}
-        self._completions: dict[Side, list[Completion]] = {"plain": [], "speculative": []}
+        self._ended: dict[Side, list[TimedRun]] = {"plain": [], "speculative": []}
 
     async def events(self, request_id: str, on_end: OnEnd) -> AsyncGenerator[bytes]:
         """Whose turn it is, the text as it comes, the figures, the end.
@@ -89,8 +89,15 @@ class RaceRunner:
                 async with aclosing(self._run(side)) as texts:
                     async for text in texts:
                         yield event({"object": "oneglance.piece", "side": side, "text": text})
-            on_end([*self._completions["speculative"], *self._completions["plain"]])
-            yield event({"object": "oneglance.race", **self._result()})
+            plain, speculative = self._ended["plain"], self._ended["speculative"]
+            on_end([completion for completion, _ in (*speculative, *plain)])
+            race = race_of(plain, speculative)
+            result = {
+                "race": asdict(race),
+                "speculative_text": speculative[0][0].text,
+                "figures": asdict(race_figures(race)),
+            }
+            yield event({"object": "oneglance.race", **result})
             yield DONE
         except Exception as error:
             yield event(failure(error, request_id).to_dict())
@@ -109,23 +116,18 @@ class RaceRunner:
 
     def _note(self, side: Side, handle: Handle, completion: Completion) -> None:
         self._service.metrics.note_answer(handle, len(completion.tokens))
-        self._completions[side].append(completion)
-        self._runs[side].append(run_of(completion, handle.timing))
+        self._ended[side].append((completion, run_of(completion, handle.timing)))
 
-    def _result(self) -> dict[str, Any]:
-        both = self._completions
-        answers = {(each.token_ids, each.text) for side in both.values() for each in side}
-        race = Race(
-            tuple(self._runs["plain"]),
-            tuple(self._runs["speculative"]),
-            both["plain"][0].text,
-            len(answers) == 1,
-        )
-        return {
-            "race": asdict(race),
-            "speculative_text": both["speculative"][0].text,
-            "figures": asdict(race_figures(race)),
-        }
+
+def race_of(plain: Sequence[TimedRun], speculative: Sequence[TimedRun]) -> Race:
+    """The race that these runs were; every token and text of all must be the same."""
+    answers = {(each.token_ids, each.text) for each, _ in (*plain, *speculative)}
+    return Race(
+        tuple(run for _, run in plain),
+        tuple(run for _, run in speculative),
+        plain[0][0].text,
+        len(answers) == 1,
+    )
 
 
 def run_of(completion: Completion, timing: Timing) -> Run:

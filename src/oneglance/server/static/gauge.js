@@ -77,7 +77,9 @@
             "/v1/chat/completions", body, stopping.signal)) void chunk;
         }
       } catch (error) {
-        if (!oneglance.talk.isStopped(error)) this.onProblem(error);
+        if (oneglance.talk.isStopped(error)) return;
+        this.stopping = null;
+        this.onProblem(error);
       }
     }
   }

@@ -30,7 +30,7 @@
       this.cameFrom = null; // the button that had the focus before Stop got it
       this.race = new racing.Race(
         $("lanes"), { plain: $("plain"), speculative: $("speculative") }, $("race-note"));
-      this.load = new gauges.Load((error) => this.complain(error));
+      this.load = new gauges.Load((error) => { $("others").value = "0"; this.complain(error); });
       this.listen();
       this.begin();
     }
