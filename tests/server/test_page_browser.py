@@ -156,6 +156,7 @@ def test_a_race_shows_two_real_runs(open_page: Open, running: Running, llm: LLM)
     page.get_by_role("button", name="Race the last answer").click()
     wrong = page.locator("#figures .alert")
     expect(wrong).to_contain_text("The texts differ, which is a bug.", timeout=TIMEOUT_MS)
+    expect(page.locator("#race-note")).to_contain_text("The texts differ")
 
 
 def test_a_conversation_has_a_history(open_page: Open) -> None:

@@ -258,6 +258,7 @@
       this.during("Racing…", async (signal) => {
         const result = await this.race.run(body, signal);
         this.trace = racing.joined(this.trace, result);
+        this.race.conclude(this.trace, result.speculative_text);
         this.showFigures();
       }, () => { $("race-note").textContent = "The race was not finished."; });
     }

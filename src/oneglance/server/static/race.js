@@ -30,21 +30,21 @@
         } else if (event.object === "oneglance.piece") {
           this.lanes[event.side].append(event.text);
         } else {
-          this.show(event);
           return event;
         }
       }
       throw new oneglance.talk.Problem("The race ended without a result.");
     }
 
-    show(result) {
-      this.lanes.plain.textContent = result.race.plain_text;
-      this.lanes.speculative.textContent = result.speculative_text;
-      const figures = result.figures;
-      this.note.textContent = figures.is_identical
-        ? "The race is over. The texts are identical: " + figures.plain_speed.toFixed(1) +
+    // Says how it ended, of the trace that it was joined to.
+    conclude(trace, speculativeText) {
+      this.lanes.plain.textContent = trace.race.plain_text;
+      this.lanes.speculative.textContent = speculativeText;
+      const figures = trace.figures.race;
+      this.note.textContent = "The race is over. " + (figures.is_identical
+        ? "The texts are identical: " + figures.plain_speed.toFixed(1) +
           " tokens a second plain, " + figures.speculative_speed.toFixed(1) + " with drafts."
-        : "The race is over. The texts differ, which is a bug.";
+        : "The texts differ, which is a bug.");
     }
   }
 
