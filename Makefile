@@ -6,9 +6,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo figures bench bench-engine bench-drafters pictures measure-pictures \
-        decode-overhead perplexity native stub test test-slow sanitize check lint types imports \
-        coverage docs docs-serve format lock clean
+.PHONY: help demo figures bench bench-engine bench-drafters bench-serving reliability pictures \
+        measure-pictures decode-overhead perplexity native stub test test-slow sanitize check lint \
+        types imports coverage docs docs-serve format lock clean
 
 NATIVE_SOURCES := CMakeLists.txt $(wildcard csrc/*.cpp csrc/*.h csrc/kernels/*.h)
 
@@ -49,6 +49,17 @@ bench-drafters: $(VENV)/.native ## measure the drafters of a STAGE for docs/draf
 	@$(BIN)/python -m benchmarks.drafters --stage $(STAGE) \
 	  --json docs/measurements/drafters-$(STAGE).json $(ARGS)
 	@$(BIN)/python -m tests.docs.drafters
+
+# ARGS has further options, such as --prompts FILE --llama-server PATH. Goes on where it was.
+bench-serving: $(VENV)/.dev  ## measure the server with MODEL under load for docs/reliability.md
+	@$(BIN)/python -m benchmarks.serving --model $(MODEL) \
+	  --json docs/measurements/serving-$(MODEL).json $(ARGS)
+	@$(BIN)/python -m tests.docs.reliability
+
+# ARGS has further options; with another --json the document stays as it is.
+reliability: $(VENV)/.dev    ## test the server under rude clients for docs/reliability.md; 20 minutes
+	@$(BIN)/python -m benchmarks.reliability --json docs/measurements/reliability.json $(ARGS)
+	@$(BIN)/python -m tests.docs.reliability
 
 decode-overhead: $(VENV)/.native ## measure what a pass costs outside the forward
 	@$(BIN)/python -m benchmarks.decode_overhead --model smollm2-135m \

@@ -53,18 +53,45 @@ def parse_arguments(description: str, words: Sequence[str] | None = None) -> arg
     parser.add_argument("--rounds", type=whole_number, default=1, help="default %(default)s")
     parser.add_argument("--threads", type=whole_number, help="of the engine (default: all cores)")
     parser.add_argument("--json", type=writable_path, metavar="FILE", help="write figures to FILE")
+    add_llama_options(parser, default_model=None, default_setting="all that its help names")
+    return parser.parse_args(words)
+
+
+def add_llama_options(
+    parser: argparse.ArgumentParser, default_model: str | None, default_setting: str
+) -> None:
+    """Adds the options of llama.cpp's server.
+
+    Args:
+        parser: gets them.
+        default_model: which file it has unless another is named, in words; None: one must be.
+        default_setting: which of its settings are measured unless others are named, in words.
+    """
     peer = parser.add_argument_group("llama.cpp's server, in the same groups, greedy only")
     peer.add_argument("--llama-server", type=Path, metavar="PATH", help="the program")
-    peer.add_argument("--llama-model", type=Path, metavar="GGUF", help="the target's file")
+    model = "the target's file" if default_model is None else f"its file; default: {default_model}"
+    peer.add_argument("--llama-model", type=Path, metavar="GGUF", help=model)
     peer.add_argument("--llama-draft", type=Path, metavar="GGUF", help="the draft model's file")
     peer.add_argument(
         "--llama-setting",
         action="append",
         metavar="NAME[=OPTIONS]",
         help="one of its ways to speculate, or one that OPTIONS describe; may be repeated; "
-        "default: all that its help names",
+        f"default: {default_setting}",
     )
-    return parser.parse_args(words)
+
+
+def check_llama_options(options: argparse.Namespace) -> None:
+    """Refuses options of a program that is not named.
+
+    Raises:
+        ParameterError: names the first of them.
+    """
+    if options.llama_server is None:
+        for name in ("llama_model", "llama_draft", "llama_setting"):
+            if getattr(options, name) is not None:
+                flag = f"--{name.replace('_', '-')}"
+                raise ParameterError(f"{flag} goes with --llama-server; name that program too.")
 
 
 def check_arguments(options: argparse.Namespace) -> None:
@@ -81,14 +108,12 @@ def check_arguments(options: argparse.Namespace) -> None:
         raise ParameterError(
             "--unseeded changes nothing where all answers are greedy; add a temperature above 0."
         )
+    check_llama_options(options)
     if options.llama_server is None:
-        for name in ("llama_model", "llama_draft", "llama_setting"):
-            if getattr(options, name) is not None:
-                flag = f"--{name.replace('_', '-')}"
-                raise ParameterError(f"{flag} goes with --llama-server; name that program too.")
-    elif options.llama_model is None:
+        return
+    if options.llama_model is None:
         raise ParameterError("--llama-server needs the target's file; name it with --llama-model.")
-    elif 0 not in options.temperatures:
+    if 0 not in options.temperatures:
         raise ParameterError(
             "--llama-server is asked greedily only; add 0 to --temperatures, or leave it out."
         )

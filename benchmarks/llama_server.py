@@ -9,23 +9,17 @@ from __future__ import annotations
 
 import re
 import shlex
-import socket
 import subprocess
-import tempfile
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from benchmarks.load.process import ServerFailedError, ServerProcess, free_port
 from oneglance.bench.http_json import NoAnswerError, post_json
 from oneglance.bench.subject import PEER, Answer, Question
 from oneglance.errors import ParameterError
 
-START_SECONDS = 300.0
-STOP_SECONDS = 10.0
 ANSWER_SECONDS = 1800.0
 DRAFT_LENGTHS = (4, 16)
 """Draft tokens of its draft model, each a setting of its own: machines differ in the best."""
@@ -42,6 +36,7 @@ class LlamaProgram:
         draft: GGUF file of the draft model; None: settings that need one are left out.
         num_threads: of its passes.
         context: tokens of a prompt and its answer, at most.
+        slots: how many it answers at the same time.
     """
 
     path: Path
@@ -49,6 +44,7 @@ class LlamaProgram:
     draft: Path | None
     num_threads: int
     context: int
+    slots: int = 1
 
     def version(self) -> str:
         """What it says of itself, such as "5142 (80f19b4)"."""
@@ -73,8 +69,9 @@ class LlamaProgram:
         return settings
 
     def command(self, options: Sequence[str], port: int) -> list[str]:
-        """The whole command line: one answer at a time, on this machine only."""
-        fixed = ["--host", "127.0.0.1", "--port", port, "-np", 1, "-c", self.context]
+        """The whole command line: for this machine only."""
+        size = ["-np", self.slots, "-c", self.slots * self.context]
+        fixed = ["--host", "127.0.0.1", "--port", port, *size]
         words = [self.path, "-m", self.model, "-t", self.num_threads, *fixed, *options]
         return [str(word) for word in words]
 
@@ -110,14 +107,18 @@ class LlamaServer:
     setting: str
     options: tuple[str, ...]
     is_greedy_only: bool = True
-    _process: subprocess.Popen[bytes] | None = None
-    _log: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
-    _url: str = ""
+    _process: ServerProcess | None = None
 
     @property
     def label(self) -> str:
         """Its name in results."""
         return f"{PEER} {self.setting}"
+
+    @property
+    def process(self) -> ServerProcess:
+        """The running server."""
+        assert self._process is not None, "it is not running"
+        return self._process
 
     def __enter__(self) -> LlamaServer:
         """Starts it and waits until it has loaded.
@@ -125,18 +126,17 @@ class LlamaServer:
         Raises:
             ParameterError: it did not start.
         """
-        port = _free_port()
-        self._url = f"http://127.0.0.1:{port}"
+        port = free_port()
+        process = ServerProcess(
+            self.program.command(self.options, port), f"http://127.0.0.1:{port}", "/health"
+        )
         try:
-            self._process = subprocess.Popen(
-                self.program.command(self.options, port), stdout=self._log, stderr=self._log
-            )
-            self._wait_until_loaded(self._process)
+            process.start()
         except OSError as error:
             raise self.program.refusal(str(error)) from None
-        except BaseException:
-            self.close()
-            raise
+        except ServerFailedError as error:
+            raise self._refusal(error) from None
+        self._process = process
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -145,14 +145,8 @@ class LlamaServer:
     def close(self) -> None:
         """Stops the process."""
         if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            self._process.stop()
         self._process = None
-        self._log.close()
 
     def answer(self, question: Question) -> Answer:
         """One greedy answer, with the seconds that the server itself took.
@@ -168,38 +162,19 @@ class LlamaServer:
             "cache_prompt": False,
         }
         try:
-            answer = post_json(f"{self._url}/completion", body, ANSWER_SECONDS)
+            answer = post_json(f"{self.process.url}/completion", body, ANSWER_SECONDS)
             return _read_answer(answer["timings"])
         except NoAnswerError as error:
-            raise self._failure(error.reason) from None
+            raise self.failure(error.reason) from None
         except (KeyError, TypeError):
-            raise self._failure("its answer has no timings") from None
+            raise self.failure("its answer has no timings") from None
 
-    def _wait_until_loaded(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while not self._is_healthy():
-            if process.poll() is not None:
-                raise self._failure(f"it ended with code {process.returncode}")
-            if time.monotonic() > deadline:
-                raise self._failure(f"it has not loaded after {START_SECONDS:.0f} s")
-            time.sleep(0.1)
+    def failure(self, reason: str) -> ParameterError:
+        """An error that names program and setting, and the last line that the program has said."""
+        return self._refusal(self.process.failure(reason))
 
-    def _is_healthy(self) -> bool:
-        """Its /health answers 503 while it loads, and 200 then."""
-        try:
-            with urllib.request.urlopen(f"{self._url}/health", timeout=5) as response:
-                return bool(response.status == 200)
-        except urllib.error.HTTPError as error:
-            error.close()
-            return False
-        except OSError:
-            return False
-
-    def _failure(self, reason: str) -> ParameterError:
-        self._log.seek(0)
-        said = self._log.read().decode(errors="replace").strip().splitlines()
-        last = f"; it said: {said[-1]}" if said else ""
-        return self.program.refusal(f"setting {self.setting}: {reason}{last}")
+    def _refusal(self, error: ServerFailedError) -> ParameterError:
+        return self.program.refusal(f"setting {self.setting}: {error.reason}")
 
 
 def parse_settings(
@@ -232,10 +207,3 @@ def _read_answer(timings: Mapping[str, Any]) -> Answer:
         drafted=timings.get("draft_n", 0),
         accepted=timings.get("draft_n_accepted", 0),
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

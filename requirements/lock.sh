@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 here = Path(sys.argv[1])
-DEV = ["axe-playwright-python", "fastapi", "hypothesis", "import-linter", "llguidance", "mypy", "openai", "playwright", "prometheus-client", "pytest", "pytest-cov", "pytest-timeout", "pytest-xdist", "ruff", "safetensors", "torch", "uvicorn"]
+DEV = ["axe-playwright-python", "fastapi", "hypothesis", "import-linter", "llguidance", "mypy", "openai", "playwright", "prometheus-client", "pytest", "pytest-cov", "pytest-timeout", "pytest-xdist", "ruff", "safetensors", "schemathesis", "torch", "uvicorn"]
 BUILD = ["scikit-build-core", "nanobind", "cmake", "ninja"]
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import httpx2
 import pytest
 
 from oneglance.llm import LLM
 from oneglance.server.keys import KeyRing, parse_keys
-from tests.server.plain import HELLO, SETTINGS, error_of, post
+from tests.server.plain import HELLO, SETTINGS, ask, error_of, get, post
 from tests.server.running import Running, serving
 
 
@@ -28,17 +27,17 @@ def bearer(key: str) -> dict[str, str]:
 def test_without_a_key_nothing_is_shown(locked: Running, path: str) -> None:
     wrong = ["sk-ann", "Bearer", "Bearer sk-wrong", "Basic sk-ann"]
     for headers in ({}, *({"Authorization": value} for value in wrong)):
-        response = httpx2.get(locked.url + path, headers=headers)
+        response = get(locked.url + path, headers=headers)
         assert response.status_code == 401
         assert error_of(response)["code"] == "invalid_api_key"
         assert response.headers["www-authenticate"] == "Bearer"
     if path != "/nothing":
-        assert httpx2.get(locked.url + path, headers=bearer("sk-ann")).status_code == 200
+        assert get(locked.url + path, headers=bearer("sk-ann")).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/health", "/ready"])
 def test_probes_need_no_key(locked: Running, path: str) -> None:
-    assert httpx2.get(locked.url + path).status_code == 200
+    assert get(locked.url + path).status_code == 200
 
 
 def test_a_body_is_not_read_without_a_key(locked: Running) -> None:
@@ -71,7 +70,7 @@ def test_pages_of_other_sites_are_let_in_only_if_named(slow_llm: LLM) -> None:
     with serving(slow_llm, settings, keys) as open_one:
         asked = {**origin, "Access-Control-Request-Method": "POST"}
         url = f"{open_one.url}/v1/completions"
-        preflight = httpx2.options(url, headers=asked)
+        preflight = ask("OPTIONS", url, headers=asked)
         assert preflight.headers["access-control-allow-origin"] == origin["Origin"]
-        other = httpx2.options(url, headers=asked | {"Origin": "https://other.example"})
+        other = ask("OPTIONS", url, headers=asked | {"Origin": "https://other.example"})
         assert "access-control-allow-origin" not in other.headers

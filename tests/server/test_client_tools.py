@@ -31,15 +31,20 @@ TOOLS: list[dict[str, Any]] = [
 ASKED: list[ChatCompletionMessageParam] = [
     {"role": "user", "content": "What is the weather in Paris?"}
 ]
+ONE_CALL: dict[str, Any] = {
+    "tool_choice": "required",
+    "parallel_tool_calls": False,
+    "max_tokens": 60,
+}
 NOW = {"type": "function", "function": {"name": "now"}}
 
 
 def ask(client: Client, **params: Any) -> Any:
-    return chat(client, **{"messages": ASKED, "tools": TOOLS, "max_tokens": 40, **params})
+    return chat(client, **{"messages": ASKED, "tools": TOOLS, "max_tokens": 32, **params})
 
 
 def test_a_tool_is_called_with_its_arguments(client: Client) -> None:
-    choice = ask(client, tool_choice="required", parallel_tool_calls=False).choices[0]
+    choice = ask(client, **ONE_CALL).choices[0]
     assert choice.finish_reason == "tool_calls"
     assert choice.message.content is None
     (call,) = choice.message.tool_calls
@@ -59,9 +64,13 @@ def test_the_tool_that_is_named_is_called(client: Client) -> None:
 
 @pytest.mark.parametrize("speculation", [{"off": True}, {"drafter": "ngram", "k": 3}])
 def test_a_streamed_call_is_the_same(client: Client, speculation: dict[str, Any]) -> None:
-    choice: dict[str, Any] = {"tool_choice": "required", "parallel_tool_calls": False}
+    choice: dict[str, Any] = {
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+        "max_tokens": 60,
+    }
     (expected,) = ask(client, **choice).choices[0].message.tool_calls
-    asked: dict[str, Any] = {"messages": ASKED, "tools": TOOLS, "max_tokens": 40, **choice}
+    asked: dict[str, Any] = {"messages": ASKED, "tools": TOOLS, **ONE_CALL}
     streamed = stream(client, **asked, extra_body={"speculation": speculation})
     chunks = [each for chunk in streamed for each in chunk.choices]
     parts = [part for each in chunks for part in each.delta.tool_calls or ()]
@@ -75,21 +84,22 @@ def test_a_streamed_call_is_the_same(client: Client, speculation: dict[str, Any]
 
 
 def test_without_need_the_model_may_just_speak(client: Client) -> None:
-    assert ask(client).choices[0].message.content
-    spoken = ask(client, tool_choice="none")
-    assert text_of(spoken) == text_of(chat(client, messages=ASKED, max_tokens=40))
+    assert ask(client, max_tokens=8).choices[0].message.content
+    spoken = ask(client, tool_choice="none", max_tokens=16)
+    assert text_of(spoken) == text_of(chat(client, messages=ASKED, max_tokens=16))
 
 
 def test_results_go_back_to_the_model(client: Client) -> None:
-    first = ask(client, tool_choice="required", parallel_tool_calls=False).choices[0].message
+    first = ask(client, **ONE_CALL).choices[0].message
     turns = [
         *ASKED,
         first.model_dump(exclude_none=True),
         {"role": "tool", "tool_call_id": first.tool_calls[0].id, "content": "21 C"},
     ]
-    with_result = ask(client, messages=turns, tool_choice="none")
+    short: dict[str, Any] = {"tool_choice": "none", "max_tokens": 4}
+    with_result = ask(client, messages=turns, **short)
     assert text_of(with_result)
-    assert with_result.usage.prompt_tokens > ask(client, tool_choice="none").usage.prompt_tokens
+    assert with_result.usage.prompt_tokens > ask(client, **short).usage.prompt_tokens
 
 
 def test_a_call_that_is_cut_off_ends_by_length(client: Client) -> None:

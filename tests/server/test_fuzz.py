@@ -106,6 +106,6 @@ def test_no_body_is_answered_with_a_fault(slow_llm: LLM, num_bodies: int) -> Non
         suppress_health_check=list(HealthCheck),
     )
     limits = SETTINGS.model_copy(update={"max_output_tokens": 4})
-    with serving(slow_llm, limits) as running, httpx2.Client() as client:
+    with serving(slow_llm, limits) as running, httpx2.Client(verify=False) as client:
         options(given(requests())(lambda asked: check(running, client, asked)))()
         assert running.num_running == 0

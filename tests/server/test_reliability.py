@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from oneglance.llm import LLM
-from tests.server.plain import HELLO, NAME, SETTINGS, events_of, raw_request
+from tests.server.plain import HELLO, NAME, SETTINGS, ask, events_of, get, raw_request
 from tests.server.running import Running, serving, wait_until
 
 PROMPTS = ["hello", "the end of", "a b a b a b", "in the long run " * 20, "once"]
@@ -22,7 +22,7 @@ LAWS: list[dict[str, Any]] = [
     {"temperature": 1.2, "seed": -1, "top_p": 0.9, "presence_penalty": 0.5},
 ]
 BODIES = [
-    {"model": NAME, "prompt": prompt, "max_tokens": 24, "ignore_eos": True, "logprobs": 0, **law}
+    {"model": NAME, "prompt": prompt, "max_tokens": 16, "ignore_eos": True, "logprobs": 0, **law}
     for prompt in PROMPTS
     for law in LAWS
 ]
@@ -40,7 +40,7 @@ class Load:
     async def run(self, num_clients: int, num_rounds: int) -> None:
         """Sends all requests."""
         limits = httpx2.Limits(max_connections=None)
-        async with httpx2.AsyncClient(timeout=300, limits=limits) as client:
+        async with httpx2.AsyncClient(timeout=300, limits=limits, verify=False) as client:
             await asyncio.gather(*(self._visit(client, num_rounds) for _ in range(num_clients)))
 
     async def _visit(self, client: httpx2.AsyncClient, num_rounds: int) -> None:
@@ -100,13 +100,14 @@ def test_every_answer_is_the_one_that_it_would_be_alone(
     slow_llm: LLM, num_clients: int, num_rounds: int
 ) -> None:
     with serving(slow_llm, SETTINGS) as running:
-        alone = [httpx2.post(f"{running.url}/v1/completions", json=body) for body in BODIES]
+        alone = [ask("POST", f"{running.url}/v1/completions", json=body) for body in BODIES]
         expected = [response.json()["choices"][0] for response in alone]
         load = Load(running, expected, seed=num_clients)
         asyncio.run(load.run(num_clients, num_rounds))
         assert sum(load.done.values()) == num_clients * num_rounds
         wait_until(lambda: running.num_running == 0 and running.service.traffic.num_open == 0)
-        assert httpx2.post(f"{running.url}/v1/completions", json=HELLO).status_code == 200
+        assert ask("POST", f"{running.url}/v1/completions", json=HELLO).status_code == 200
+        assert 'status="5' not in get(f"{running.url}/metrics").text
     use = slow_llm.engine.page_use
     assert use is not None
     assert use.num_used == 0, "pages are left when all is over"

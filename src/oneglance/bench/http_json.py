@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from typing import Any
@@ -61,7 +61,7 @@ def stream_json(
     body: Mapping[str, Any],
     timeout_seconds: float,
     headers: Mapping[str, str] | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any]]:
     """Sends an object and yields those that come back as server-sent events, as they come.
 
     Args:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 READ_BYTES = 256 << 20
 """Far more than any cache holds."""
 READS = 3
-_STATUS = Path("/proc/self/status")
+_PROCESSES = Path("/proc")
 
 
 def memory_reader(runtime: _native.Runtime) -> Callable[[], list[float]]:
@@ -49,11 +49,16 @@ def peak_memory() -> int:
     return peak if sys.platform == "darwin" else 1024 * peak  # the one tells bytes, others KiB
 
 
-def held_memory() -> int | None:
-    """Bytes of memory that this process holds now; None where the system does not tell."""
-    if not _STATUS.is_file():
+def held_memory(process: int | str = "self") -> int | None:
+    """Bytes of memory that a process holds now; None where the system does not tell.
+
+    Args:
+        process: its number; "self" is this one.
+    """
+    status = _PROCESSES / str(process) / "status"
+    if not status.is_file():
         return None
-    for line in _STATUS.read_text(encoding="utf-8").splitlines():
+    for line in status.read_text(encoding="utf-8").splitlines():
         name, _, value = line.partition(":")
         if name == "VmRSS":
             return 1024 * int(value.split()[0])

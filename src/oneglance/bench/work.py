@@ -6,6 +6,7 @@ A group that was interrupted is run again from its beginning.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,19 +18,17 @@ from oneglance.errors import ParameterError
 
 
 @dataclass
-class WorkFile:
-    """Finished groups, a line for each, behind a line that says how they were measured.
+class LineFile(ABC):
+    """What is finished, a line for each part, behind a line that says how it was measured.
 
     Attributes:
-        path: where they are kept; None: in memory.
-        settings: how they are measured; groups of other settings are not mixed with them.
-        groups: the runs of each group, by subject; several if it was run with other subjects too.
+        path: where it is kept; None: in memory.
+        settings: how it is measured; parts of other settings are not mixed with it.
         load_averages: of the machine, each time the benchmark was begun or taken up again.
     """
 
     path: Path | None
     settings: Mapping[str, Any]
-    groups: dict[tuple[str, float, int], list[dict[str, Run]]] = field(default_factory=dict)
     load_averages: list[float] = field(default_factory=list)
 
     def open(self, load_average: float) -> None:
@@ -49,6 +48,43 @@ class WorkFile:
         self.load_averages.append(load_average)
         self._write({"load_average": load_average})
 
+    @abstractmethod
+    def _take(self, line: Mapping[str, Any]) -> None:
+        """Takes a part as an earlier process wrote it."""
+
+    def _read(self, line: Mapping[str, Any]) -> None:
+        if "settings" in line:
+            self._compare(line["settings"])
+        elif "load_average" in line:
+            self.load_averages.append(line["load_average"])
+        else:
+            self._take(line)
+
+    def _compare(self, begun: Mapping[str, Any]) -> None:
+        assert self.path is not None, "only a file has been begun by another process"
+        for name, value in json.loads(json.dumps(self.settings)).items():
+            if begun.get(name) != value:
+                raise ParameterError(
+                    f"{self.path.name} was begun with {name} = {begun.get(name)!r}, not "
+                    f"{value!r}; remove it, or write to another --json."
+                )
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+
+@dataclass
+class WorkFile(LineFile):
+    """Finished groups, a line for each.
+
+    Attributes:
+        groups: the runs of each group, by subject; several if it was run with other subjects too.
+    """
+
+    groups: dict[tuple[str, float, int], list[dict[str, Run]]] = field(default_factory=dict)
+
     def find(self, group: Group, labels: Iterable[str]) -> dict[str, Run] | None:
         """The runs of these subjects if they were measured together, else None."""
         for runs in self.groups.get(group.key, []):
@@ -66,27 +102,8 @@ class WorkFile:
         if self.path is not None and not self.groups:
             self.path.unlink(missing_ok=True)
 
-    def _read(self, line: Mapping[str, Any]) -> None:
-        if "runs" in line:
-            self._keep([Run.read(run) for run in line["runs"]])
-        elif "load_average" in line:
-            self.load_averages.append(line["load_average"])
-        else:
-            self._compare(line["settings"])
-
-    def _compare(self, begun: Mapping[str, Any]) -> None:
-        assert self.path is not None, "only a file has been begun by another process"
-        for name, value in json.loads(json.dumps(self.settings)).items():
-            if begun.get(name) != value:
-                raise ParameterError(
-                    f"{self.path.name} was begun with {name} = {begun.get(name)!r}, not "
-                    f"{value!r}; remove it, or write to another --json."
-                )
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+    def _take(self, line: Mapping[str, Any]) -> None:
+        self._keep([Run.read(run) for run in line["runs"]])
 
     def _keep(self, runs: Sequence[Run]) -> None:
         first = runs[0]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter
 
 from oneglance.control.allocation import Fixed
+from oneglance.decode.booking import share_time
 from oneglance.decode.propose import Guess, propose
 from oneglance.decode.reading import Chunk
 from oneglance.decode.sequence import DecodingSequence, Delivery
@@ -57,7 +58,7 @@ def step(
     failures = [_read(target, chunk, output, next(places)) for chunk in chunks]
     times.append(perf_counter() - sum(s.seconds_shown for s in sequences))
 
-    _share_time(sequences, chunks, sum(len(tree.tokens) for tree in rows), times)
+    share_time(sequences, chunks, sum(len(tree.tokens) for tree in rows), times)
     if able and not chunks:  # prompts cost less than drafts, row by row: nobody needs their logits
         costs = able[0][0].control.pass_costs
         costs.note(sum(len(tree.tokens) for tree in rows), times[3] - times[1], attended)
@@ -113,28 +114,3 @@ def _hidden_layers(
     """The layers whose states some drafter of the pass wants to see."""
     drafters = [s.drafter for s in (*sequences, *(chunk.sequence for chunk in chunks))]
     return tuple(sorted({layer for drafter in drafters for layer in drafter.hidden_layers}))
-
-
-def _share_time(
-    sequences: Sequence[DecodingSequence],
-    chunks: Sequence[Chunk],
-    num_rows: int,
-    times: list[float],
-) -> None:
-    """Books the pass's time so that pooled sums are true.
-
-    Chunks get their part of the pass by their rows, the sequences the rest in equal parts.
-    """
-    start, drafted, verified, accepted = times
-    a_row = (verified - drafted) / max(1, num_rows)
-    for chunk in chunks:
-        chunk.sequence.stats.prefill_seconds += a_row * len(chunk)
-    verifying = (verified - drafted) - a_row * sum(map(len, chunks))
-    spans = (drafted - start, verifying, accepted - verified)
-    for s in sequences:
-        draft, verify, accepting = (span / len(sequences) for span in spans)
-        s.stats.draft_seconds += draft
-        s.stats.verify_seconds += verify
-        s.stats.accept_seconds += accepting
-        if s.watcher is not None:
-            s.watcher.note_seconds(draft, verify, accepting)

@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
 from oneglance.server.admit import RETRY_SECONDS
@@ -32,6 +33,7 @@ def make_app(service: Service) -> ASGIApp:
             ApiError: _api_error,
             HTTPException: _http_error,
             ClientLeftError: _client_left,
+            ClientDisconnect: _client_left,  # before its body was whole
             Exception: _fault,
         },
     )

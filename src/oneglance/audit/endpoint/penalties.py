@@ -17,7 +17,8 @@ PENALTY = 2.0
 """The strongest that OpenAI's API takes."""
 
 MANY = 8
-"""A token that comes so often within an answer cannot do so under the strongest penalty."""
+"""A token that comes so often cannot do so under the strongest penalty on its frequency. One on its
+presence may be too weak to move a token that is certain enough."""
 
 MOST_HIDDEN = 4
 """How often a token may stand in the text that a chat template adds, where servers count it."""
@@ -46,7 +47,8 @@ def _check_penalty(session: Session, name: str) -> Verdict:
             break
         tally.size += 1
         without = session.greedy(prompt)
-        if _repeats(without) >= MANY and with_it.text == without.text:
+        must_show = name == "frequency_penalty" and _repeats(without) >= MANY
+        if must_show and with_it.text == without.text:
             tally.fault(
                 f"{name} = {PENALTY} changes nothing, though a token comes "
                 f"{_repeats(without)} times.",
