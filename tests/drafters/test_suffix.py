@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -143,6 +144,21 @@ def test_past_answers_are_used_and_the_requests_own_text_goes_first() -> None:
     own = draft([5, 6, 50, 51, 5, 6], 4, drafter=drafter)
     assert own.tokens.tolist() == [50, 51]
     assert own.drafter == "suffix"
+
+
+def test_a_request_may_stay_out_of_the_memory() -> None:
+    drafter = with_memory()
+    hints = DraftHints(remembers=False)
+    apart = DraftContext((9,), SamplingParams(), SequentialNoise(), frozenset(), hints)
+    session = drafter.start(apart)
+    drafter.observe(session, [1, 2, 3, 4])
+    drafter.close(session)
+    assert draft([5, 1, 2], 2, drafter=drafter).tokens.tolist() == [], "it was not remembered"
+    answer(drafter, [1, 2, 3, 4])
+    assert draft([5, 1, 2], 2, drafter=drafter).tokens.tolist() == [3, 4]
+    session = drafter.start(replace(apart, prompt=(5, 1, 2)))
+    (proposal,) = drafter.propose([DraftRequest(session, 2, None)])
+    assert len(proposal) == 0, "nor is it shown what was"
 
 
 def test_without_a_memory_nothing_is_kept() -> None:

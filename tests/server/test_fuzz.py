@@ -62,13 +62,15 @@ LIKELY: dict[str, st.SearchStrategy[Any]] = {
     "temperature": st.sampled_from([0, 1, 2, 1e-300]),
     "seed": st.just(-3),
 }
+PATHS = ["chat/completions", "completions", "oneglance/trace", "oneglance/race"]
 FIELDS = sorted({*ChatRequest.model_fields, *CompletionRequest.model_fields, "functions", "x"})
 
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[str, bytes]:
     """A path and a body, mostly one that could be in order, at times broken JSON."""
-    is_chat = draw(st.booleans())
+    path = draw(st.sampled_from(PATHS))
+    is_chat = path != "completions"
     body: dict[str, Any] = {"model": NAME, "max_tokens": 4}
     body |= {"messages": [{"role": "user", "content": "hi"}]} if is_chat else {"prompt": "hi"}
     for name in draw(st.lists(st.sampled_from(FIELDS), max_size=3, unique=True)):
@@ -76,7 +78,7 @@ def requests(draw: st.DrawFn) -> tuple[str, bytes]:
     data = bytearray(json.dumps(body).encode())
     if draw(st.integers(0, 9)) == 0:
         data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
-    return "chat/completions" if is_chat else "completions", bytes(data)
+    return path, bytes(data)
 
 
 def check(running: Running, client: httpx2.Client, asked: tuple[str, bytes]) -> None:

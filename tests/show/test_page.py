@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +9,15 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from oneglance.config import SamplingParams
 from oneglance.show.page import make_page
 from oneglance.show.trace import Race, Run, Seconds, Trace
 from oneglance.testing import ScriptedDrafter
+from tests.browser import chromium, hear_complaints
 from tests.show.letters import chain, flat_law, recorded, trace_of
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDE, PHONE = (1100, 900), (360, 740)
 RACE = Race(
     (Run(2.0, 8, 8, 0, 0, Seconds(0.0, 1.8, 0.1)),),
@@ -44,13 +43,8 @@ def tree_trace() -> Trace:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip("No Chromium is installed; install one with `apt-get install chromium`.")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -59,10 +53,6 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     complaints: list[str] = []
     contexts = []
 
-    def note(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            complaints.append(message.text)
-
     def open_trace(trace: Trace, size: tuple[int, int] = WIDE, **options: Any) -> Page:
         path = tmp_path / "answer.html"
         path.write_text(make_page(trace), encoding="utf-8")
@@ -70,8 +60,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         context = browser.new_context(viewport=viewport, **options)  # type: ignore[arg-type]
         contexts.append(context)
         page = context.new_page()
-        page.on("console", note)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        hear_complaints(page, complaints)
         page.on("request", lambda request: _only_from(path, request.url, complaints))
         page.goto(path.as_uri())
         return page
@@ -307,5 +296,25 @@ def test_a_growing_answer_is_followed(open_page: Open) -> None:
     page.evaluate("board.update(part(3))")
     assert counter(page) == "3 / 3"
     page.evaluate("board.show(0)")
+    page.locator(".board [role=button]").first.focus()
     page.evaluate("board.update(part(4))")
     assert counter(page) == "1 / 4", "who looks back is left where they look"
+    assert page.evaluate("document.activeElement.dataset.place") == "0", "with the focus they had"
+
+
+def test_who_has_the_focus_on_a_token_is_left_there(open_page: Open) -> None:
+    page = open_page(CHAIN)
+    page.evaluate(
+        """() => {
+          const trace = JSON.parse(document.getElementById("trace").textContent);
+          window.part = (count) => ({...trace, passes: trace.passes.slice(0, count)});
+          window.board = oneglance.whiteboard(document.getElementById("whiteboard"), part(1));
+        }"""
+    )
+    page.locator(".board [role=button]").first.focus()
+    page.evaluate("board.update(part(3))")
+    assert counter(page) == "1 / 3"
+    assert page.evaluate("document.activeElement.dataset.place") == "0"
+    page.keyboard.press("End")
+    page.evaluate("board.update(part(4))")
+    assert counter(page) == "4 / 4"

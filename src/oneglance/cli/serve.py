@@ -65,6 +65,11 @@ class ServeOptions:
         ),
     ] = None
 
+    page: Annotated[
+        bool | None,
+        typer.Option("--page/--no-page", help="Show a page at / on which passes can be watched."),
+    ] = None
+
     def given(self) -> dict[str, Any]:
         """The options that were given, by name."""
         values = dataclasses.asdict(self)

@@ -16,7 +16,7 @@ from oneglance.errors import ParameterError
 if TYPE_CHECKING:
     from oneglance.config import SamplingParams
     from oneglance.llm import LLM
-    from oneglance.show.trace import Request, Trace
+    from oneglance.show.trace import Trace
 
 _PROMPT_HELP = "The question; - reads it from standard input, without the last line break."
 
@@ -129,9 +129,18 @@ def _run(
 
     from oneglance.cli.provenance import provenance
     from oneglance.cli.show_terminal import Screen
-    from oneglance.show.run import show_answer
+    from oneglance.show.run import show_answer, shown_request
 
-    request = _request(text, options, raw, params)
+    request = shown_request(
+        params,
+        prompt=text,
+        system=options.system,
+        raw=raw,
+        model=options.model,
+        drafter=options.drafter,
+        k=options.k,
+        tree_nodes=options.tree_nodes,
+    )
     command = ["oneglance", "show", text, *options.arguments(), *(["--raw"] if raw else [])]
     origin = provenance(shlex.join([*command, "--rounds", str(rounds)]))
     prompt = options.request(text)
@@ -142,30 +151,6 @@ def _run(
     trace = show_answer(llm, prompt, request, params, rounds, origin, screen.add)
     screen.end(trace)
     return trace
-
-
-def _request(text: str, options: Options, raw: bool, params: SamplingParams) -> Request:
-    from oneglance.show.trace import Request
-
-    own = ("temperature", "seed", "logits_processors")
-    given = {name: getattr(params, name) for name in params.__dataclass_fields__}
-    default = {name: getattr(type(params)(), name) for name in given}
-    return Request(
-        prompt=text,
-        system=options.system,
-        raw=raw,
-        model=options.model,
-        drafter=options.drafter,
-        k=options.k,
-        tree_nodes=options.tree_nodes,
-        temperature=params.temperature,
-        seed=None if params.is_greedy else params.seed,
-        sampling={
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in given.items()
-            if name not in own and value != default[name]
-        },
-    )
 
 
 def _write(

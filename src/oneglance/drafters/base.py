@@ -27,10 +27,13 @@ class DraftHints:
         prediction: token ids of what the answer will probably be; empty: none is given.
         tenant: whose request it is. A drafter that remembers past answers never shows one
             tenant's to another, since even the time that an answer takes would tell of them.
+        remembers: whether past answers may help with this one, and it with later ones; a race that
+            answers one prompt several times must not draft from its own earlier rounds.
     """
 
     prediction: tuple[int, ...] = ()
     tenant: str = ""
+    remembers: bool = True
 
 
 @dataclass(frozen=True)

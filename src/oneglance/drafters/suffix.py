@@ -126,7 +126,7 @@ class SuffixDrafter(RewindingDrafter[SuffixSession]):
 
     def close(self, session: SuffixSession) -> None:
         """Gives the answer to the memory, as far as it was decided, and forgets the request."""
-        if self._memory is not None:
+        if self._memory is not None and session.context.hints.remembers:
             self._memory.add(session.context.hints.tenant, session.answer)
         session.tree.remove(session.sequence)
 
@@ -186,7 +186,7 @@ class SuffixDrafter(RewindingDrafter[SuffixSession]):
             ends=session.ends,
         )
         local = session.tree.draft_after(session.sequence, limits)
-        if self._memory is not None:
+        if self._memory is not None and session.context.hints.remembers:
             past = self._memory.draft(session.context.hints.tenant, session.tail, limits)
             if past is not None and past.score > local.score:
                 return _proposal(past, "suffix:global")

@@ -199,6 +199,7 @@ class Core:
                 hints=request.hints,
                 max_positions=max_positions(self._target),
             )
+            entry.answer.watcher = request.watcher
 
     def _plan(self) -> PassPlan:
         """The next pass; whoever there are no pages for has to wait again."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from oneglance.config import SamplingParams
 from oneglance.control.length import DraftLengthSpec
+from oneglance.decode.watch import PassWatcher
 from oneglance.drafters.base import DraftHints
 from oneglance.errors import ParameterError
 
@@ -40,6 +41,8 @@ class Request:
         prefix_group: requests of the same group may begin with each other's cached prefixes. How
             soon an answer comes tells whether its prompt was cached, so who must not learn of
             another's prompts needs a group of its own.
+        watcher: is shown every pass of the answer, in the scheduler's thread, before the piece that
+            it gave is delivered; None: nobody looks on, which costs nothing.
     """
 
     prompt: tuple[int, ...]
@@ -49,6 +52,7 @@ class Request:
     priority: int = 0
     deadline_seconds: float | None = None
     prefix_group: str = ""
+    watcher: PassWatcher | None = None
 
     def __post_init__(self) -> None:
         """Refuses what has no meaning.

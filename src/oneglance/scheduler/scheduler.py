@@ -92,11 +92,15 @@ class Scheduler:
             listener: as for `submit`; told the events of all.
 
         Raises:
-            ParameterError: `count` is not at least 1.
+            ParameterError: `count` is not at least 1, or above 1 with a watcher.
             OneglanceError: as for `submit`.
         """
         if count < 1:
             raise ParameterError(f"count = {count} cannot be used; it must be at least 1.")
+        if count > 1 and request.watcher is not None:
+            raise ParameterError(
+                f"A watcher looks at one answer, not at {count}; submit each with one of its own."
+            )
         first = request.params.choice
         requests = [
             replace(request, params=replace(request.params, choice=first + i)) for i in range(count)

@@ -8,6 +8,7 @@ from typing import Any
 
 from oneglance.config import SamplingParams
 from oneglance.constraints import Constraint
+from oneglance.decode.watch import PassWatcher
 from oneglance.drafters.base import DraftHints
 from oneglance.errors import (
     CapacityError,
@@ -15,7 +16,7 @@ from oneglance.errors import (
     OneglanceError,
     OverloadError,
 )
-from oneglance.scheduler.handle import Handle
+from oneglance.scheduler.handle import Handle, Listener
 from oneglance.scheduler.request import Drafting, Request
 from oneglance.server.errors import ApiError, busy, draining, invalid, unknown_model
 from oneglance.server.keys import Client
@@ -30,6 +31,21 @@ from oneglance.server.tools.grammar import form_of
 
 RETRY_SECONDS = 5
 """When a server that is shutting down may be back."""
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What sets an answer apart that the page shows.
+
+    Attributes:
+        watcher: is shown its passes.
+        listener: is told its pieces, in the scheduler's thread.
+        remembers: see `DraftHints`.
+    """
+
+    watcher: PassWatcher | None = None
+    listener: Listener | None = None
+    remembers: bool = True
 
 
 @dataclass
@@ -101,7 +117,9 @@ def admit_completion(service: Service, body: CompletionRequest, client: Client) 
     return admitted
 
 
-def admit_chat(service: Service, body: ChatRequest, client: Client) -> Admitted:
+def admit_chat(
+    service: Service, body: ChatRequest, client: Client, watching: Watching = Watching()
+) -> Admitted:
     """Submits the answers that a chat asks for; as `admit_completion`."""
     _check_shared(service, body, 1)
     if body.top_logprobs is not None and not body.logprobs:
@@ -120,7 +138,7 @@ def admit_chat(service: Service, body: ChatRequest, client: Client) -> Admitted:
         body, _chat_limit(service, body), body.num_top_logprobs or 0, vocab_size, form.constraint
     )
     tokens = _chat_tokens(service, body, form.tools)
-    admitted = _submit(service, body, client, [tokens], params, "messages", form.param)
+    admitted = _submit(service, body, client, [tokens], params, "messages", form.param, watching)
     admitted.echoes = [""] * body.num_choices
     admitted.has_calls = bool(form.tools)
     return admitted
@@ -194,6 +212,7 @@ def _submit(
     params: SamplingParams,
     param: str,
     form_param: str | None = None,
+    watching: Watching = Watching(),
 ) -> Admitted:
     """Submits all prompts, or none.
 
@@ -205,6 +224,7 @@ def _submit(
         params: of all answers.
         param: what of the request the prompts come from.
         form_param: what of the request a constraint comes from.
+        watching: who looks on.
     """
     admitted = Admitted(body.num_choices, sum(map(len, prompts)))
     for prompt in prompts:
@@ -218,15 +238,18 @@ def _submit(
     common: dict[str, Any] = {
         "params": params,
         "drafting": _drafting(service, body.speculation),
-        "hints": DraftHints(_prediction(service, body), client.tenant),
+        "hints": DraftHints(_prediction(service, body), client.tenant, watching.remembers),
         "priority": client.priority,
         "deadline_seconds": service.settings.request_seconds,
         "prefix_group": client.tenant,
+        "watcher": watching.watcher,
     }
     try:
         for prompt in prompts:
             request = Request(tuple(prompt), **common)
-            admitted.handles += service.scheduler.submit_choices(request, body.num_choices)
+            admitted.handles += service.scheduler.submit_choices(
+                request, body.num_choices, watching.listener
+            )
     except OneglanceError as error:
         admitted.cancel()
         constraint = params.constraint

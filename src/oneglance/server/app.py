@@ -16,6 +16,7 @@ from oneglance.server.description import openapi, responses
 from oneglance.server.errors import INVALID_REQUEST, ApiError, draining, internal
 from oneglance.server.guard import CLIENT_LEFT, Guard
 from oneglance.server.http import ClientLeftError, JsonAnswer
+from oneglance.server.page import page_routes
 from oneglance.server.routes import api_routes
 from oneglance.server.service import Service
 
@@ -37,6 +38,8 @@ def make_app(service: Service) -> ASGIApp:
         },
     )
     routes.include_router(api_routes(service))
+    if service.settings.page:
+        routes.include_router(page_routes(service))
     _add_operations(routes, service)
     routes.openapi = lambda: openapi(routes)  # type: ignore[method-assign]
     guarded = Guard(routes, service)

@@ -72,6 +72,13 @@ _TABLE = (
         "rows would take more than 1.5 times as long, else memory.",
         ("regime",),
     ),
+    Definition(
+        "oneglance_pass_growth",
+        "gauge",
+        "How many times as long as a pass of the last one's rows one of twice as many would take, "
+        "by what passes have cost here so far: 1 where memory alone counts, 2 where arithmetic "
+        "does.",
+    ),
     Definition("oneglance_waiting_requests", "gauge", "Requests that wait for their first pass."),
     Definition(
         "oneglance_running_requests",

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from oneglance.server.admit import RETRY_SECONDS
 from oneglance.server.errors import ApiError, draining, too_large, unauthorized
 from oneglance.server.logs import log, log_fault
+from oneglance.server.page import ASKED_PATHS, PAGE_PATHS
 from oneglance.server.service import Service
 
 OPEN_PATHS = ("/health", "/ready")
@@ -23,6 +24,8 @@ KNOWN_PATHS = (
     "/v1/models",
     "/v1/completions",
     "/v1/chat/completions",
+    *PAGE_PATHS,
+    *ASKED_PATHS,
 )
 
 CLIENT_LEFT = 499
@@ -58,7 +61,7 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> ApiError | None:
         path = scope["path"]
-        if path in OPEN_PATHS:
+        if path in OPEN_PATHS or (path in PAGE_PATHS and self._service.settings.page):
             return None
         client = self._service.client_of(Headers(scope=scope).get("authorization"))
         if client is None:

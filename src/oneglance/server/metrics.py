@@ -85,7 +85,9 @@ class _SchedulerFigures(Collector):
         yield _lengths("oneglance_accepted_length", stats.accepted_lengths)
         yield _lengths("oneglance_draft_length", stats.drafted_lengths)
         yield _gauge("oneglance_draft_length_in_force", stats.mean_k)
-        yield _gauge("oneglance_regime", _regime(self._costs, stats.last_pass))
+        growth = _growth(self._costs, stats.last_pass)
+        yield _gauge("oneglance_regime", _regime(growth))
+        yield _gauge("oneglance_pass_growth", growth)
         yield _gauge("oneglance_waiting_requests", stats.num_waiting)
         phases = {"reading": stats.num_reading, "decoding": stats.num_decoding}
         yield _gauge("oneglance_running_requests", phases)
@@ -110,9 +112,12 @@ def _by_number(counts: Mapping[int, int]) -> dict[str, int]:
     return {str(number): counts[number] for number in sorted(counts)}
 
 
-def _regime(costs: PassCosts, rows: PassRows) -> dict[str, int]:
+def _growth(costs: PassCosts, rows: PassRows) -> float:
     count = max(1, rows.prompt + rows.decided + rows.drafted)
-    growth = costs.seconds_of(2 * count) / costs.seconds_of(count)
+    return costs.seconds_of(2 * count) / costs.seconds_of(count)
+
+
+def _regime(growth: float) -> dict[str, int]:
     is_compute = growth > COMPUTE_BOUND_GROWTH
     return {"memory": int(not is_compute), "compute": int(is_compute)}
 

@@ -16,6 +16,7 @@ from oneglance.server.http import EventStream, JsonAnswer, unless_left
 from oneglance.server.keys import Client
 from oneglance.server.parse import parse_body
 from oneglance.server.schema.chat import ChatRequest
+from oneglance.server.schema.common import SharedFields
 from oneglance.server.schema.completions import CompletionRequest
 from oneglance.server.service import Service
 from oneglance.server.writers import ChatWriter, CompletionWriter, Writer
@@ -61,14 +62,10 @@ async def _answer(
     writer_kind: Callable[[Service, Body, Admitted], Writer],
 ) -> Response:
     state = request.scope["state"]
-    facts: dict[str, Any] = state["facts"]
-    facts |= {"user": body.user, "is_streamed": body.is_streamed, "n": body.num_choices}
-    if service.settings.log_prompts:
-        facts["prompt"] = body.model_dump(include={"messages", "prompt"}, exclude_none=True)
+    begin_facts(service, state, body)
     admitted = await unless_left(request.receive, admit(submit, service, body, state["client"]))
-    facts["prompt_tokens"] = admitted.num_prompt_tokens
     writer = writer_kind(service, body, admitted)
-    on_end = _describing(service, admitted, facts)
+    on_end = describing(service, admitted, state["facts"])
     if body.is_streamed:
         pieces = events(service, writer, admitted, state["request_id"], on_end)
         return EventStream(pieces, admitted.cancel)
@@ -81,8 +78,17 @@ async def _answer(
     return JsonAnswer(writer.whole(completions))
 
 
-def _describing(service: Service, admitted: Admitted, facts: dict[str, Any]) -> OnEnd:
-    """Puts what became of the answers into the facts for the log."""
+def begin_facts(service: Service, state: dict[str, Any], body: SharedFields) -> None:
+    """Puts what was asked into the facts for the log."""
+    facts: dict[str, Any] = state["facts"]
+    facts |= {"user": body.user, "is_streamed": body.is_streamed, "n": body.num_choices}
+    if service.settings.log_prompts:
+        facts["prompt"] = body.model_dump(include={"messages", "prompt"}, exclude_none=True)
+
+
+def describing(service: Service, admitted: Admitted, facts: dict[str, Any]) -> OnEnd:
+    """Puts what was admitted, and in the end what became of it, into the facts for the log."""
+    facts["prompt_tokens"] = admitted.num_prompt_tokens
 
     def describe(completions: list[Completion]) -> None:
         firsts = [handle.timing for handle in admitted.handles]

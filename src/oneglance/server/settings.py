@@ -61,6 +61,8 @@ class ServerSettings(BaseModel):
     """Names by which requests may call the model; unset: its own."""
     keys_file: Path | None = None
     """File with a line NAME KEY for each client; unset: anyone is let in."""
+    page: bool = True
+    """Show the page at / and answer what it asks for."""
     cors_origins: Words = ()
     """Origins whose pages may call the server from a browser; unset: none."""
     allowed_drafters: Words = FREE_DRAFTERS

@@ -10,6 +10,7 @@ from typing import Any
 
 from oneglance.completion import Completion
 from oneglance.config import SamplingParams
+from oneglance.constraints import Constraint
 from oneglance.llm import LLM, Prompt
 from oneglance.show.record import Recorder
 from oneglance.show.trace import Answer, Pass, Race, Request, Run, Seconds, Trace
@@ -22,6 +23,46 @@ def with_seed(params: SamplingParams) -> SamplingParams:
     if params.is_greedy or params.seed is not None:
         return params
     return replace(params, seed=secrets.randbelow(MAX_SEED))
+
+
+def shown_request(
+    params: SamplingParams,
+    *,
+    prompt: str,
+    system: str | None,
+    raw: bool,
+    model: str,
+    drafter: str,
+    k: str,
+    tree_nodes: int | None,
+) -> Request:
+    """A request as a trace shows it; the arguments are fields of `Request` but for `params`."""
+    own = ("temperature", "seed", "logits_processors")
+    given = {name: getattr(params, name) for name in params.__dataclass_fields__}
+    default = SamplingParams()
+    return Request(
+        prompt=prompt,
+        system=system,
+        raw=raw,
+        model=model,
+        drafter=drafter,
+        k=k,
+        tree_nodes=tree_nodes,
+        temperature=params.temperature,
+        seed=None if params.is_greedy else params.seed,
+        sampling={
+            name: _shown_value(value)
+            for name, value in given.items()
+            if name not in own and value != getattr(default, name)
+        },
+    )
+
+
+def _shown_value(value: Any) -> Any:
+    """As JSON can have it."""
+    if isinstance(value, Constraint):
+        return value.name
+    return list(value) if isinstance(value, tuple) else value
 
 
 def show_answer(

@@ -55,7 +55,8 @@
         String(length), bar(number / most, "verify"), String(number)]));
   }
 
-  function race(trace) {
+  // hasTexts: whether both texts are shown, too; a page may have them elsewhere.
+  function race(trace, hasTexts) {
     const found = trace.figures.race;
     if (!found) return element("p", {}, "No race was run.");
     const most = Math.max(found.plain_speed, found.speculative_speed);
@@ -69,15 +70,15 @@
     const speed = found.speedup >= 1
       ? "Drafting made it " + found.speedup.toFixed(2) + " times as fast."
       : "Drafting made it slower here: " + found.speedup.toFixed(2) + " times the plain speed.";
+    const texts = hasTexts ? [element("div", { class: "texts" },
+      text("Plain, " + T.count(found.plain_passes, "pass", "passes"), trace.race.plain_text),
+      text("With drafts, " + T.count(found.speculative_passes, "pass", "passes"),
+        trace.answer.text))] : [];
     return element("div", { class: "race" },
       table("Tokens a second, " + rounds + ", by turns on one machine", ["", "", "tokens/s"],
         rows.map(([name, value, kind]) => [name, bar(value / most, kind), value.toFixed(1)])),
       element("p", { class: found.is_identical ? "" : "alert" }, verdict + " " + speed),
-      element("p", {}, times),
-      element("div", { class: "texts" },
-        text("Plain, " + T.count(found.plain_passes, "pass", "passes"), trace.race.plain_text),
-        text("With drafts, " + T.count(found.speculative_passes, "pass", "passes"),
-          trace.answer.text)));
+      element("p", {}, times), ...texts);
   }
 
   function text(title, body) {
@@ -85,11 +86,11 @@
       { class: "text", tabindex: "0", role: "group", "aria-label": title }, body));
   }
 
-  window.oneglance.figures = (root, trace) => {
+  window.oneglance.figures = (root, trace, hasTexts = true) => {
     root.classList.add("figures");
     root.replaceChildren(
       element("section", {}, element("h3", {}, "What it came to"), counts(trace.figures)),
-      element("section", {}, element("h3", {}, "The race"), race(trace)),
+      element("section", {}, element("h3", {}, "The race"), race(trace, hasTexts)),
       element("section", {}, element("h3", {}, "Accepted lengths"), histogram(trace.figures)));
   };
 })();

@@ -127,10 +127,14 @@
       this.play.setAttribute("aria-label", "Play all passes");
     }
 
+    // Who looks back, or has the focus on a token, is left there.
     update(trace) {
-      const follows = this.index >= this.trace.passes.length - 1;
+      const isLast = this.index >= this.trace.passes.length - 1;
+      const isHeld = [this.board, this.others].some((part) => part.contains(document.activeElement));
+      const isFirst = !this.trace.passes.length;
       this.trace = trace;
-      this.show(follows ? trace.passes.length - 1 : this.index);
+      if (isFirst || (isLast && !isHeld)) this.show(trace.passes.length - 1);
+      else this.count();
     }
 
     show(index) {
@@ -138,16 +142,22 @@
       if (!total) return;
       this.index = Math.min(Math.max(index, 0), total - 1);
       const pass = this.trace.passes[this.index];
-      const says = T.sentence(pass, this.index, total);
+      this.count();
+      this.draw(pass);
+      this.drawTimes(pass);
+      const wrong = T.firstWrong(pass);
+      this.choose(this.index, wrong >= 0 ? wrong : pass.own ? "own" : 0);
+    }
+
+    // Where it stands among the passes there are.
+    count() {
+      const total = this.trace.passes.length;
+      const says = T.sentence(this.trace.passes[this.index], this.index, total);
       this.slider.max = String(total);
       this.slider.value = String(this.index + 1);
       this.slider.setAttribute("aria-valuetext", says);
       this.counter.textContent = this.index + 1 + " / " + total;
       this.says.textContent = says;
-      this.draw(pass);
-      this.drawTimes(pass);
-      const wrong = T.firstWrong(pass);
-      this.choose(this.index, wrong >= 0 ? wrong : pass.own ? "own" : 0);
     }
 
     draw(pass) {
