@@ -32,7 +32,7 @@ def _logprobs(entries: Sequence[Entry], body: dict[str, Any]) -> dict[str, Any] 
         return {
             "tokens": [entry.text for entry in entries],
             "token_logprobs": [entry.logprob for entry in entries],
-            "top_logprobs": [dict(entry.top) for entry in entries],
+            "top_logprobs": [{entry.text: entry.logprob, **dict(entry.top)} for entry in entries],
         }
     return {
         "content": [

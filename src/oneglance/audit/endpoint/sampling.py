@@ -65,7 +65,7 @@ def _own_law(session: Session, samples: dict[str, list[Answer]]) -> list[Verdict
         why = "The server gives no top_logprobs to test against."
         return [_nothing(session, name, "not offered", why) for name in names]
     answers = [answer for each in samples.values() for answer in each]
-    found = transforms(answers, session.sizes.seed)
+    found = transforms(answers, session.server.num_top, session.sizes.seed)
     if not len(found.later):
         return [_nothing(session, name, "unclear", "No token came with its law.") for name in names]
     seed = session.sizes.seed
@@ -106,14 +106,26 @@ def _power(session: Session, sample: Float64Array, head: float) -> str:
     return f"finds, with 90 % power, the likeliest token delivered undrawn in {share:.1%} of cases"
 
 
-def transforms(answers: Sequence[Answer], seed: int) -> Transforms:
+def transforms(answers: Sequence[Answer], num_top: int, seed: int) -> Transforms:
     """The probability integral transforms of sampled answers, likeliest tokens first.
+
+    Only as many tokens have a place of their own as are listed whatever was drawn: completions also
+    list the drawn token where it is none of the likeliest, and of two tokens that are written alike
+    a server may list one. All others are the rest of the law, together.
 
     Control tokens end an answer and are often not listed when drawn. So a position is taken given
     that it was no control token: they are left out of the law, which is renormalised.
+
+    Args:
+        answers: with logprobs.
+        num_top: tokens that the server lists at a position, at least 2.
+        seed: of the places within a token's share.
     """
     generator = np.random.default_rng([seed, 3])
-    rows = [[_transform(token, generator) for token in answer.tokens or ()] for answer in answers]
+    rows = [
+        [_transform(token, num_top - 1, generator) for token in answer.tokens or ()]
+        for answer in answers
+    ]
     heads = [
         math.exp(token.top[0][1])
         for answer in answers
@@ -133,12 +145,13 @@ def transforms(answers: Sequence[Answer], seed: int) -> Transforms:
     return Transforms(np.array(first), np.array(later), np.array(pairs), head)
 
 
-def _transform(token: TokenInfo, generator: np.random.Generator) -> float | None:
+def _transform(token: TokenInfo, num_places: int, generator: np.random.Generator) -> float | None:
     uniform = float(generator.random())
     if not token.top or is_special(token.text):
         return None
-    kept = [(text, math.exp(value)) for text, value in token.top if not is_special(text)]
-    special = math.fsum(math.exp(value) for text, value in token.top if is_special(text))
+    listed = [(text, math.exp(value)) for text, value in token.top[:num_places]]
+    kept = [(text, value) for text, value in listed if not is_special(text)]
+    special = math.fsum(value for text, value in listed if is_special(text))
     if special > 0.999:
         return None
     probs = np.array([value for _, value in kept]) / (1 - special)
