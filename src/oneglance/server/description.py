@@ -31,6 +31,13 @@ _ERROR = {
     },
 }
 
+_EVENT = {
+    "description": "One event of the stream; its data is a JSON object, or [DONE] at the end.",
+    "type": "object",
+    "required": ["data"],
+    "properties": {"data": {"type": "string"}},
+}
+
 _REFUSALS = {
     400: "A parameter cannot be used.",
     401: "The API key is missing or wrong.",
@@ -63,7 +70,7 @@ def responses(kind: str, *refusals: int) -> dict[int | str, dict[str, Any]]:
 def generating() -> dict[int | str, dict[str, Any]]:
     """What a route answers that generates text: in one piece, or as a stream of events."""
     found = responses("application/json", *_REFUSALS)
-    found[200]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+    found[200]["content"]["text/event-stream"] = {"schema": _EVENT}
     return found
 
 
