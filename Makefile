@@ -12,8 +12,9 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 NATIVE_SOURCES := CMakeLists.txt $(wildcard csrc/*.cpp csrc/*.h csrc/kernels/*.h)
 
-# Two workers; a module's tests stay together, as they share a loaded model.
-PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadscope
+# Three workers, since many tests wait for a server, a browser or another process; the tests of a
+# module stay together, as they share a loaded model.
+PYTEST := $(BIN)/python -m pytest -q -n 3 --dist loadscope
 
 help:            ## list the tasks
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */|/' | column -t -s '|'
