@@ -35,6 +35,7 @@ def running() -> Iterator[Running]:
         yield running
 
 
+@pytest.mark.slow
 def test_the_whole_run_in_little(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     done = run_script(

@@ -109,7 +109,10 @@ def make_stage(
     return stage
 
 
-@pytest.fixture(scope="module", params=["reference", "native"])
+# The reference engine takes minutes; every change proves it on tiny models (tests/engine).
+@pytest.fixture(
+    scope="module", params=[pytest.param("reference", marks=pytest.mark.slow), "native"]
+)
 def default_stage(request: pytest.FixtureRequest) -> Stage:
     target = load_checkpoint(resolve("smollm2-135m"))
     return make_stage(target, without_layers(target, {6, 10, 14, 18, 22}), request.param)
