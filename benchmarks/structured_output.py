@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import oneglance
+from oneglance.bench.subject import without_folders
+from oneglance.cli.provenance import provenance
 from oneglance.completion import Completion
 from oneglance.config import SamplingParams
 from oneglance.constraints import Constraint
@@ -143,7 +147,9 @@ def main() -> None:
     with oneglance.load(options.model, drafter="none") as llm:
         rows = measure(llm, options.drafter, options.max_tokens)
     if options.json is not None:
-        table = {"model": options.model, "rows": [vars(row) for row in rows]}
+        command = shlex.join(["python", "-m", "benchmarks.structured_output", *sys.argv[1:]])
+        origin = provenance(without_folders(command))
+        table = {**origin, "model": options.model, "rows": [vars(row) for row in rows]}
         options.json.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
 
 

@@ -8,25 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oneglance.cli.options import Options, check_text, takes_options
-from oneglance.errors import ParameterError
+from oneglance.cli.options import Options, takes_options
+from oneglance.cli.prompt import PromptArgument, RawOption, check_raw, read_prompt
 
 if TYPE_CHECKING:
     from oneglance.completion import Completion
     from oneglance.config import SamplingParams
     from oneglance.llm import LLM
 
-_PROMPT_HELP = "The question; - reads it from standard input, without the last line break."
-
 
 @takes_options
 def generate(
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help=_PROMPT_HELP)],
+    prompt: PromptArgument,
     options: Options,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Continue the prompt byte for byte, without the chat template."),
-    ] = False,
+    raw: RawOption = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object, and nothing else.")
     ] = False,
@@ -35,9 +30,8 @@ def generate(
     from oneglance.cli.answer import load_model, show_summary
 
     params = options.sampling_params()
-    if raw and options.system is not None:
-        raise ParameterError("--system is part of a conversation, which --raw is not; drop one.")
-    text = check_text("PROMPT", prompt) if prompt != "-" else read_stdin(keep_last_newline=raw)
+    check_raw(raw, options.system)
+    text = read_prompt(prompt, raw)
     request = options.request(text)
     with load_model(options) as llm:
         if as_json:
@@ -82,22 +76,3 @@ def print_json(completion: Completion, has_trace: bool) -> None:
     # Where stdout cannot carry every character, JSON's own escapes can.
     is_unicode = sys.stdout.encoding.lower().replace("-", "") == "utf8"
     print(json.dumps(result, ensure_ascii=not is_unicode))
-
-
-def read_stdin(keep_last_newline: bool) -> str:
-    """The whole of standard input as text.
-
-    Args:
-        keep_last_newline: keep the line break at the very end, which is most often the shell's.
-
-    Raises:
-        ParameterError: it is not UTF-8.
-    """
-    data = sys.stdin.buffer.read()
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ParameterError(
-            f"Standard input is not UTF-8 (byte {error.start}); convert it to UTF-8."
-        ) from None
-    return text if keep_last_newline else text.removesuffix("\n").removesuffix("\r")

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oneglance.cli.options import Options, check_text, takes
+from oneglance.cli.options import Options, takes
+from oneglance.cli.prompt import PromptArgument, RawOption, check_raw, read_prompt
 from oneglance.errors import ParameterError
 
 if TYPE_CHECKING:
     from oneglance.config import SamplingParams
     from oneglance.llm import LLM
     from oneglance.show.trace import Trace
-
-_PROMPT_HELP = "The question; - reads it from standard input, without the last line break."
 
 
 def _file_option(name: str, metavar: str, help_text: str) -> typer.models.OptionInfo:
@@ -28,12 +27,9 @@ def _file_option(name: str, metavar: str, help_text: str) -> typer.models.Option
 
 @takes(Options, leave_out=("trace",))
 def show(
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help=_PROMPT_HELP)],
+    prompt: PromptArgument,
     options: Options,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Continue the prompt byte for byte, without the chat template."),
-    ] = False,
+    raw: RawOption = False,
     rounds: Annotated[
         int,
         typer.Option(
@@ -56,8 +52,7 @@ def show(
     """Show an answer pass by pass: what was drafted, kept, struck out, and what that was worth."""
     from oneglance.show.run import with_seed
 
-    if raw and options.system is not None:
-        raise ParameterError("--system is part of a conversation, which --raw is not; drop one.")
+    check_raw(raw, options.system)
     files = [("--html", html_path), ("--svg", svg_path), ("--json", json_path)]
     for name, path in files:
         _check_file(name, path)
@@ -65,7 +60,7 @@ def show(
     params = options.sampling_params()
     if rounds:
         params = with_seed(params)
-    text = check_text("PROMPT", prompt) if prompt != "-" else _read_prompt(raw)
+    text = read_prompt(prompt, raw)
     with _load(options) as llm:
         is_quiet = json_path == Path("-")
         trace = _run(llm, text, options, raw, params, rounds, is_quiet)
@@ -95,12 +90,6 @@ def _check_distinct(files: list[tuple[str, Path | None]]) -> None:
             raise ParameterError(
                 f"{other} and {name} both name {str(path)!r}; give each a file of its own."
             )
-
-
-def _read_prompt(raw: bool) -> str:
-    from oneglance.cli.generate import read_stdin
-
-    return read_stdin(keep_last_newline=raw)
 
 
 def _load(options: Options) -> LLM:
