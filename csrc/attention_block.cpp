@@ -63,7 +63,7 @@ struct Heads {
                               ld_queries,
                               mixed_size(),
                               layout,
-                              scratch + thread * layout.size};
+                              OwnParts(layout.size).of(scratch, thread)};
     kernels.attend(arguments);
   }
 
@@ -104,7 +104,7 @@ class AttentionBlock {
     workspace.projected.reserve(rows * layer.hidden_size());
     workspace.qkv.reserve(rows * qkv_size_);
     workspace.mixed.reserve(rows * layer.q_size());
-    workspace.scratch.reserve(heads_.layout.size * pool_.num_threads());
+    workspace.scratch.reserve(OwnParts(heads_.layout.size).total(pool_.num_threads()));
     const int outer_planes = most_planes({layer.q_proj, layer.k_proj, layer.v_proj});
     const int inner_planes = most_planes({layer.o_proj});
     outer_ = {workspace.normed.data(),
@@ -285,7 +285,7 @@ void attend(const Pass& pass, KvCache& cache, int layer, int num_heads, Workspac
   check_cache(pass, cache, layer, num_heads);
   ThreadPool& pool = *workspace.runtime->pool;
   const AttendScratch layout = scratch_for(pass, cache.head_dim());
-  workspace.scratch.reserve(layout.size * pool.num_threads());
+  workspace.scratch.reserve(OwnParts(layout.size).total(pool.num_threads()));
   const Heads heads{workspace.runtime->kernels,
                     pass,
                     cache,

@@ -54,14 +54,15 @@ void head_top(const Head& head, Workspace& workspace, const float* stream, const
   const Activations x = reserve_normed(head, workspace, count);
   PackedMatrix matrix = *head.matrix;
   matrix.outputs = num_ids;
-  workspace.scratch.reserve(static_cast<int64_t>(pool.num_threads()) * count * kScannedLogits);
+  const OwnParts parts(int64_t{count} * kScannedLogits);
+  workspace.scratch.reserve(parts.total(pool.num_threads()));
   std::vector<BestTokens> best(static_cast<size_t>(pool.num_threads()) * count,
                                BestTokens(num_top));
   pool.run([&](int index, int num_threads) {
     const Worker worker{index, num_threads};
     norm_wanted(head, workspace, stream, wanted, count, x, worker);
     pool.barrier();
-    float* part = workspace.scratch.data() + int64_t{index} * count * kScannedLogits;
+    float* part = parts.of(workspace.scratch.data(), index);
     const Range tiles = worker.part(matrix.num_tiles());
     for (int tile = tiles.begin; tile < tiles.end; tile += kScannedTiles) {
       const int end = std::min(tile + kScannedTiles, tiles.end);

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -19,13 +18,10 @@
 namespace oneglance {
 namespace {
 
-// How long threads wait awake: between two layers for Python, which needs some ten microseconds,
-// and for each other, when all have nearly the same to do. Waking one that sleeps costs about
-// 50 µs; but where another process wants the core, time awake counts against the thread's share of
-// it. With one such process on two cores a pass that takes 8 ms alone took 245 ms when threads
-// stayed awake for 500 µs, and takes 15 ms now.
-constexpr std::chrono::microseconds kAwakeForCall{20};
-constexpr std::chrono::microseconds kAwakeForOthers{5};
+// How long threads wait awake at least: between two layers for Python, which needs some ten
+// microseconds, and for each other, when all have nearly the same to do.
+constexpr Signal::Duration kAwakeForCall{20};
+constexpr Signal::Duration kAwakeForOthers{5};
 
 struct BarrierBroken : std::runtime_error {
   BarrierBroken() : std::runtime_error("another thread of this call has failed") {}
@@ -67,7 +63,7 @@ struct ThreadPool::State {
     const uint32_t seen = ends.number();
     calls.advance();
     call_guarded(0);
-    if (num_running.fetch_sub(1) != 1) ends.await_change(seen, kAwakeForOthers);
+    if (num_running.fetch_sub(1) != 1) ends.await_change(seen);
     if (failure) std::rethrow_exception(failure);
   }
 
@@ -80,7 +76,7 @@ struct ThreadPool::State {
       barriers.advance();
       return;
     }
-    barriers.await_change(seen, kAwakeForOthers);
+    barriers.await_change(seen);
     if (has_failed.load()) throw BarrierBroken();
   }
 
@@ -90,7 +86,7 @@ struct ThreadPool::State {
  private:
   void work(int index) {
     for (uint32_t seen = 0;; ++seen) {
-      calls.await_change(seen, kAwakeForCall);
+      calls.await_change(seen);
       if (is_stopping.load()) return;
       call_guarded(index);
       if (num_running.fetch_sub(1) == 1) ends.advance();
@@ -114,9 +110,9 @@ struct ThreadPool::State {
   void* context = nullptr;
   std::exception_ptr failure;
 
-  Signal calls;     // a call begins, or the pool ends
-  Signal ends;      // the last thread of a call is done, and it is not the caller
-  Signal barriers;  // all threads are at the barrier, or one has failed
+  Signal calls{kAwakeForCall};       // a call begins, or the pool ends
+  Signal ends{kAwakeForOthers};      // the last thread of a call is done, and it is not the caller
+  Signal barriers{kAwakeForOthers};  // all threads are at the barrier, or one has failed
   alignas(64) std::atomic<int> num_running{0};
   alignas(64) std::atomic<int> num_at_barrier{0};
   alignas(64) std::atomic<bool> has_failed{false};
