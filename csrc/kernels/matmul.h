@@ -122,16 +122,29 @@ inline void add_group_to_block(const uint8_t* values, const GroupScales<S>& scal
   add_group<V, S, R>(values, scales, rows, acc);
 }
 
-// The same for any number of staged rows up to a chunk, in blocks of nearly equal size.
+// How a chunk of staged rows is cut into blocks of nearly equal size. Worked out once: a division
+// for each group of weights would take as long as a row's products with it.
+struct Blocks {
+  static constexpr int kMost = (kMaxChunkRows + kMaxBlockRows - 1) / kMaxBlockRows;
+
+  int sizes[kMost];
+  int count = 0;
+
+  explicit Blocks(int num_rows) {
+    for (; num_rows > 0; num_rows -= sizes[count++]) {
+      sizes[count] = even_part(num_rows, kMaxBlockRows);
+    }
+  }
+};
+
+// The same for all staged rows of a chunk.
 template <Values V, Scales S>
 inline void add_group_to_chunk(const uint8_t* values, const GroupScales<S>& scales,
-                               const RowGroup* rows, int num_rows, float (*acc)[kTile]) {
-  while (num_rows > 0) {
-    const int block = even_part(num_rows, kMaxBlockRows);
-    add_group_to_block<V, S>(values, scales, rows, block, acc);
-    num_rows -= block;
-    rows += block;
-    acc += block;
+                               const RowGroup* rows, const Blocks& blocks, float (*acc)[kTile]) {
+  for (int b = 0; b < blocks.count; ++b) {
+    add_group_to_block<V, S>(values, scales, rows, blocks.sizes[b], acc);
+    rows += blocks.sizes[b];
+    acc += blocks.sizes[b];
   }
 }
 
@@ -200,7 +213,9 @@ void matmul_tile(const PackedMatrix& w, const RowGroup* rows, int count, int til
   const int staged = count * planes;
   constexpr int group_bytes = value_bytes(V) + scale_bytes(S);
   const uint8_t* stream = w.data + tile * w.tile_bytes;
-  alignas(64) float acc[kMaxChunkRows][kTile] = {};
+  const Blocks blocks(staged);
+  alignas(64) float acc[kMaxChunkRows][kTile];
+  std::memset(acc, 0, sizeof acc[0] * staged);
   GroupScales<S> scales;
   UnpackedGroup unpacked;
   for (int64_t g = 0; g < w.num_groups(); ++g, stream += group_bytes, rows += staged) {
@@ -213,7 +228,7 @@ void matmul_tile(const PackedMatrix& w, const RowGroup* rows, int count, int til
     if constexpr (V == Values::k5Bit) unpacked.fill<1>(stream);
     if constexpr (V == Values::k6Bit) unpacked.fill<2>(stream);
     constexpr bool is_unpacked = V == Values::k5Bit || V == Values::k6Bit;
-    add_group_to_chunk<V, S>(is_unpacked ? unpacked.bytes : stream, scales, rows, staged, acc);
+    add_group_to_chunk<V, S>(is_unpacked ? unpacked.bytes : stream, scales, rows, blocks, acc);
   }
   const int first = tile * kTile;
   const int outputs = w.outputs - first < kTile ? w.outputs - first : kTile;
