@@ -5,8 +5,8 @@ A block's info string is its language, and may have a title:
 - `sh`: lines that begin with `oneglance`, run with the real program, which must end with 0;
 - `sh title="Refused"`: likewise, and must end with 2, which is what a user can mend;
 - `python`: run in one namespace for the whole page;
-- `python title="FILE"`, `json title="FILE"`: written to FILE in the reader's folder; Python is
-  imported, too;
+- `python title="FILE"`, `json title="FILE"`, `lark title="FILE"`: written to FILE in the reader's
+  folder; Python is imported, too;
 - `text`: what the block before it printed; an ellipsis stands for any characters of a line, and a
   line alone may be broken into several;
 - any title that begins with `Needs:` says why a block is not run; its syntax is checked, and the
@@ -95,8 +95,9 @@ class Reader:
             self.output = "".join(self._run(line, block) for line in block.lines)
         elif block.language == "python":
             self.output = self._python(block)
-        elif block.language == "json":
-            _check_json_lines(block.text)
+        elif block.language in ("json", "lark"):
+            if block.language == "json":
+                _check_json_lines(block.text)
             (self.folder / block.title).write_text(block.text, encoding="utf-8")
         else:
             raise AssertionError(f"nobody can run {block.language}")

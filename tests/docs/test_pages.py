@@ -1,4 +1,4 @@
-"""The tutorial and the how-to guides: whoever follows them gets what they show."""
+"""Whoever follows a page of the documentation gets what it shows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ from tests.docs.documents import ROOT, read
 from tests.docs.pages import Block, Reader, blocks_of
 
 DOCS = ROOT / "docs"
+ELSEWHERE = {"server.md"}
+"""Its blocks need a running server: tests/server/test_documentation.py."""
 PAGES = [
-    *(DOCS / name for name in ("index.md", "tutorial.md", "troubleshooting.md")),
-    *sorted((DOCS / "how-to").glob("*.md")),
+    path
+    for folder in (DOCS, DOCS / "how-to", DOCS / "reference")
+    for path in sorted(folder.glob("*.md"))
+    if path.name not in ELSEWHERE
 ]
 SERVERS = ("http://127.0.0.1:8001", "http://127.0.0.1:8002")
 
