@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo figures bench bench-engine bench-drafters bench-serving reliability pictures \
+.PHONY: help demo figures bench bench-control bench-engine bench-drafters bench-serving reliability pictures \
         measure-pictures decode-overhead perplexity native stub test test-slow sanitize check lint \
         types imports coverage docs docs-serve format lock clean
 
@@ -36,6 +36,13 @@ bench: $(VENV)/.native       ## measure both models for the README; on a quiet m
 	  --drafters ngram suffix draft:qwen2.5-coder-0.5b auto \
 	  --json docs/measurements/bench-pair.json $(ARGS)
 	@$(BIN)/python -m tests.docs.bench
+
+bench-control: $(VENV)/.native ## measure -k auto against fixed settings for docs/bench.md; on a quiet machine
+	@$(BIN)/oneglance bench --drafter auto --drafter suffix@k=2 --drafter suffix@k=4 \
+	  --drafter suffix@k=8 --drafter suffix@k=16 --drafter ngram@k=2 --drafter ngram@k=4 \
+	  --drafter ngram@k=8 --drafter ngram@k=16 --prompts $(BENCH_PROMPTS) --rounds 5 \
+	  --json docs/measurements/control.json --resume $(ARGS)
+	@$(BIN)/python -m tests.docs.control
 
 # ARGS has further options, such as --llama-bench PATH or --peer URL.
 MODEL ?= smollm2-135m

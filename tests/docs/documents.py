@@ -21,8 +21,9 @@ def read(path: Path) -> str:
 
 
 def code_blocks(text: str, language: str) -> list[str]:
-    """The fenced blocks of one language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    """The fenced blocks of one language, in order, whatever their titles."""
+    fence = rf"^```{language}(?: title=\"[^\"]*\")?\n(.*?)^```$"
+    return re.findall(fence, text, flags=re.MULTILINE | re.DOTALL)
 
 
 def between(text: str, name: str) -> str:
