@@ -25,7 +25,7 @@ _FREE = 0.02
 _MODEL_GUESS = 0.85
 """Acceptance expected of a model that drafts, before any of its drafts was verified."""
 _MODEL_CALL = 0.02
-_UNSEEN_SHARE = 0.3
+_UNSEEN_SHARE = 0.15
 """A token that a model catches up with, in passes of one row: many are read in one pass."""
 
 
