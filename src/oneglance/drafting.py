@@ -108,7 +108,7 @@ class DrafterSet:
         """
         key = f"{drafter.name} {role}"
         if key not in self._controls:
-            share = drafter.own_weights / self._setup.target.config.num_weights()
+            share = drafter.own_bytes / self._setup.target_engine.pass_bytes
             prices = {} if self._measured is None else self._measured.drafts
             measured = prices.get(drafter.name)
             self._controls[key] = Control.of_drafter(self.pass_costs, share, measured)
@@ -128,7 +128,7 @@ class DrafterSet:
         """
         drafter = self.get(spec)
         parts = drafter.parts if isinstance(drafter, HybridDrafter) else (drafter,)
-        models = [part for part in parts if part.own_weights > 0]
+        models = [part for part in parts if part.own_bytes > 0]
         share = 0.7 if models else 1.0
         target, tokens = self._setup.target, self._setup.target.tokenizer.encode(_TEXT)
         times = measure_passes(self._setup.target_engine, tokens, share * budget_seconds)

@@ -56,6 +56,18 @@ def itself(
     return Itself(checkpoint, engine_of(checkpoint), engine_of, CONFIG)
 
 
+def test_a_draft_is_expected_to_cost_what_it_reads(tokenizer_of: Checkpoint) -> None:
+    """The copy has as many weights as the model, in a fraction of the bytes."""
+    target = itself(tokenizer_of)
+    copy = make_self_drafter("lowbit", target)
+    if target.engine.info.kind == "native":  # packs floats as 8.5 bits, and Q4_1 as 5
+        assert copy.own_bytes / target.engine.pass_bytes == pytest.approx(5.0 / 8.5, rel=0.1)
+    part = make_self_drafter("exit:2", target)
+    layers, head = (target.engine.config.num_weights(count) for count in (5, 0))
+    read = head + 2 * (layers - head) / 5
+    assert part.own_bytes == pytest.approx(target.engine.pass_bytes * read / layers)
+
+
 @pytest.mark.parametrize(
     ("argument", "message"),
     [

@@ -26,7 +26,8 @@ _MODEL_GUESS = 0.85
 """Acceptance expected of a model that drafts, before any of its drafts was verified."""
 _MODEL_CALL = 0.02
 _UNSEEN_SHARE = 0.15
-"""A token that a model catches up with, in passes of one row: many are read in one pass."""
+"""A token that a model catches up with, in passes of one row: many are read in one pass. Prompts
+took 0.11 to 0.2 of it a token (docs/performance.md)."""
 
 
 @dataclass(frozen=True)

@@ -103,8 +103,8 @@ class Drafter(ABC, Generic[Session]):
             which a constraint leaves no choice about.
         hidden_layers: of which layers of the target it reads hidden states, as
             `Batch.hidden_layers` counts them; none: `see_hidden` is never called.
-        own_weights: weights that one pass of the model that drafts reads; 0: there is none. What a
-            draft costs is expected of it until drafts have been timed.
+        own_bytes: of weights that one pass of the model that drafts reads; 0: there is none. What
+            a draft costs is expected of it until drafts have been timed.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Drafter(ABC, Generic[Session]):
     num_further: int = 0
     is_plain: bool = False
     hidden_layers: tuple[int, ...] = ()
-    own_weights: int = 0
+    own_bytes: float = 0.0
 
     def check(self, hints: DraftHints) -> None:
         """Refuses a request that this drafter cannot serve, before any work starts.

@@ -155,7 +155,7 @@ class CascadeDrafter(RewindingDrafter[CascadeSession]):
         """
         check_min_confidence(min_confidence)
         self.name = name
-        self.own_weights = engine.config.num_weights()
+        self.own_bytes = engine.pass_bytes
         self._inner = inner
         self._engine = engine
         self._vocab_size = vocab_size

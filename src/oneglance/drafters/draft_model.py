@@ -147,7 +147,8 @@ class ModelDrafter(Drafter[DraftModelSession]):
         self._prefill_chunk = engine_config.prefill_chunk
         self._layers = layers
         count = engine.config.num_layers if layers.num_layers is None else layers.num_layers
-        self.own_weights = engine.config.num_weights(count - len(layers.skipped_layers))
+        evaluated = engine.config.num_weights(count - len(layers.skipped_layers))
+        self.own_bytes = engine.pass_bytes * evaluated / engine.config.num_weights()
         self._min_confidence = min_confidence
         self._prefixes = PrefixStore(engine, engine_config.num_kept_prefixes)
 

@@ -47,7 +47,7 @@ class OtherVocabularyDrafter(Drafter[OtherVocabularySession]):
     ) -> None:
         """Takes an engine for the draft model; arguments as for `TextDrafter`."""
         self.name = name
-        self.own_weights = engine.config.num_weights()
+        self.own_bytes = engine.pass_bytes
         self._pair = pair
         self._by_string = StringLevelDrafter(engine, pair, name, engine_config)
         self._by_token = TokenLevelDrafter(engine, pair, name, engine_config)

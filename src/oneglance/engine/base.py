@@ -197,6 +197,11 @@ class Engine(ABC):
     def info(self) -> EngineInfo:
         """Which engine this is, for reports."""
 
+    @property
+    def pass_bytes(self) -> int:
+        """What a pass reads of the weights; as float32, unless an engine knows better."""
+        return 4 * self.config.num_weights()
+
     @abstractmethod
     def open(self) -> SequenceId:
         """Starts a sequence with an empty prefix."""

@@ -31,8 +31,6 @@ class NativeEngine(CachedEngine):
         weights: packed.
         num_threads: how many threads a pass uses.
         weight_bytes: memory that the packed matrices take.
-        pass_bytes: what a pass reads of them: all but an embedding that is not the head as well,
-            of which it reads a row for each token.
     """
 
     def __init__(
@@ -72,14 +70,21 @@ class NativeEngine(CachedEngine):
         self.isa = runtime.isa
         self.num_threads = runtime.num_threads
         self.weight_bytes = packed.num_bytes
-        is_tied = weights.head is weights.embedding
-        self.pass_bytes = packed.num_bytes - (0 if is_tied else packed.embedding.num_bytes)
+        self._is_tied = weights.head is weights.embedding
         self._model = NativeModel(config, packed, runtime)
 
     @property
     def info(self) -> EngineInfo:
         """Which engine this is, for reports."""
         return EngineInfo("native", self.isa, self.num_threads, self.engine_config.weights)
+
+    @property
+    def pass_bytes(self) -> int:
+        """What a pass reads of the packed matrices.
+
+        All but an embedding that is not the head as well, of which it reads a row for each token.
+        """
+        return self.weight_bytes - (0 if self._is_tied else self.weights.embedding.num_bytes)
 
     def _evaluate(self, plan: PassPlan) -> PassOutput:
         cache = self._cache
