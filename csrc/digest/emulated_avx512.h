@@ -34,9 +34,20 @@ static inline __attribute__((always_inline)) __m512i emulated_cvtepi8(__m128i by
   __builtin_memcpy(&ints, parts, sizeof ints);
   return ints;
 }
+static inline __attribute__((always_inline)) __m512i emulated_mul_epu32(__m512i a, __m512i b) {
+  __m256i x[2], y[2];
+  __builtin_memcpy(x, &a, sizeof x);
+  __builtin_memcpy(y, &b, sizeof y);
+  for (int i = 0; i < 2; ++i) x[i] = _mm256_mul_epu32(x[i], y[i]);
+  __m512i products;
+  __builtin_memcpy(&products, x, sizeof products);
+  return products;
+}
 #undef _mm512_maskz_cvtph_ps
 #define _mm512_maskz_cvtph_ps(mask, halves) emulated_cvtph(halves)
 #undef _mm512_maskz_cvtps_ph
 #define _mm512_maskz_cvtps_ph(mask, floats, rounding) emulated_cvtps(floats)
 #undef _mm512_maskz_cvtepi8_epi32
 #define _mm512_maskz_cvtepi8_epi32(mask, bytes) emulated_cvtepi8(bytes)
+#undef _mm512_maskz_mul_epu32
+#define _mm512_maskz_mul_epu32(mask, a, b) emulated_mul_epu32(a, b)

@@ -91,6 +91,15 @@ def test_avx512(host: Digest, expected: list[str]) -> None:
     assert host.of("avx512") == expected
 
 
+@pytest.mark.skipif(
+    "avx512" not in AVAILABLE or not can_emulate_avx512,
+    reason="AVX-512 is emulated anyway, or SIMDe's headers are not here",
+)
+def test_avx512_can_be_emulated_elsewhere(expected: list[str]) -> None:
+    """What uses an instruction that the emulation lacks would fail on other machines only."""
+    assert build("emulated", ["-DONEGLANCE_EMULATE_AVX512=ON"]).of("avx512") == expected
+
+
 @aarch64_emulated
 @pytest.mark.parametrize("isa", ["neon", "portable"])
 def test_aarch64(isa: str, aarch64: Digest, expected: list[str]) -> None:
