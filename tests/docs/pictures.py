@@ -175,7 +175,9 @@ def batch(report: Report) -> Element:
     if losing is not None:
         bottom, top = panel.place(losing, 0), panel.place(losing, panel.y_high)
         svg.line(drawing, bottom, top, "one")
-        text_at(drawing, (top[0], top[1] - 4), "drafting loses from here", "small", "middle")
+        # Beside the line, where there is more room.
+        x, anchor = (top[0] + 6, "start") if losing <= panel.x_high / 2 else (top[0] - 6, "end")
+        text_at(drawing, (x, top[1] + 8), "drafting loses from here", "small", anchor)
     legend(drawing, (560, 90), [("dots", "drafting off"), ("dashed", "drafting on")])
     text_at(drawing, (560, 134), names_of_drafters(report)[0], "small")
     return drawing
