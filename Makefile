@@ -6,9 +6,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo figures bench bench-control bench-engine bench-drafters bench-serving reliability pictures \
-        measure-pictures decode-overhead perplexity native stub test test-slow sanitize check lint \
-        types imports coverage docs docs-serve format lock clean
+.PHONY: help demo figures bench bench-control bench-engine bench-drafters bench-serving reliability \
+        pictures measure-pictures decode-overhead perplexity native stub test test-slow sanitize \
+        check lint types imports coverage docs docs-serve format lock clean
 
 NATIVE_SOURCES := CMakeLists.txt $(wildcard csrc/*.cpp csrc/*.h csrc/kernels/*.h)
 
