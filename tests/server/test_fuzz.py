@@ -14,7 +14,7 @@ from oneglance.llm import LLM
 from oneglance.server.schema.chat import ChatRequest
 from oneglance.server.schema.completions import CompletionRequest
 from tests.server.plain import NAME, SETTINGS, error_of, events_of
-from tests.server.running import Running, serving
+from tests.server.running import Running, serving, wait_until
 
 NUMBERS = st.sampled_from([0, 1, 2, -1, 5, 2**31, 2**63, 2**70, -(2**63), 0.5, 1.5, 5e-324, 1e308])
 WORDS = st.sampled_from(
@@ -108,4 +108,4 @@ def test_no_body_is_answered_with_a_fault(slow_llm: LLM, num_bodies: int) -> Non
     limits = SETTINGS.model_copy(update={"max_output_tokens": 4})
     with serving(slow_llm, limits) as running, httpx2.Client(verify=False) as client:
         options(given(requests())(lambda asked: check(running, client, asked)))()
-        assert running.num_running == 0
+        wait_until(lambda: running.num_running == 0)
