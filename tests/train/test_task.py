@@ -24,6 +24,7 @@ SETTINGS = {
     "eagle": EagleSettings(features=(0, 1, 2), ffn=48, vocab=40),
     "parallel": EagleSettings(features=(2,), parallel=True, own_head=True, vocab=40),
     "last-layer": EagleSettings(features=(0, 2), init="last-layer", vocab=40, loss="lk"),
+    "deep": EagleSettings(layers=2, ffn=32, init="last-layer", features=(1,), vocab=40),
     "medusa": MedusaSettings(vocab=40),
     "draft": DraftSettings(layers=2, vocab=40),
 }
@@ -125,9 +126,12 @@ def test_a_medusa_head_begins_as_the_target_itself(answered: Answered) -> None:
         assert torch.allclose(task.logits(depth, rows), rows @ task.teacher.head.T, atol=1e-4)
 
 
-def test_from_the_last_layer_a_head_computes_what_that_does(answered: Answered) -> None:
-    """The state that enters the last layer, put in place of all features, gives the target's."""
-    settings = EagleSettings(features=(0, 2), init="last-layer", vocab=300)
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_from_the_last_layers_a_head_computes_what_they_do(
+    answered: Answered, num_layers: int
+) -> None:
+    """The state that enters the first of them, put in place of all features, gives the target's."""
+    settings = EagleSettings(features=(0, 2), layers=num_layers, init="last-layer", vocab=300)
     task = make_task(answered, settings)
     target = read_model(str(answered.model), None)
     whole = DraftSettings(layers=1, vocab=300).make_task(
@@ -135,13 +139,15 @@ def test_from_the_last_layer_a_head_computes_what_that_does(answered: Answered) 
     )
     assert isinstance(whole.module, DraftModule)
     layer = whole.module.layers[0]
-    layer.load_state_dict(layer_tensors(target.weights.layers[-1]))
     batch = a_batch(answered)
     states = batch.hidden[:, :, 2]
     features = torch.stack([torch.zeros_like(states), states], dim=2).flatten(2)
     with torch.no_grad():
         (found,) = task.module(features, batch.tokens[:, 1:], 1)
-        expected, _ = layer.__call__(states, states, torch.arange(states.shape[1]), [])
+        expected = states
+        for weights in target.weights.layers[-num_layers:]:
+            layer.load_state_dict(layer_tensors(weights))
+            expected, _ = layer.__call__(expected, expected, torch.arange(states.shape[1]), [])
     assert torch.allclose(found, expected, atol=1e-4)
 
 
@@ -154,6 +160,7 @@ def test_from_the_last_layer_a_head_computes_what_that_does(answered: Answered) 
         (lambda: EagleSettings(steps=1, parallel=True), "steps of at least 2"),
         (lambda: EagleSettings(init="zero"), "init = 'zero'"),  # type: ignore[arg-type]
         (lambda: EagleSettings(ffn=0), "ffn = 0"),
+        (lambda: EagleSettings(layers=0), "layers = 0"),
         (lambda: EagleSettings(decay=0.0), "decay = 0"),
         (lambda: EagleSettings(form="Q2_K"), "form = 'Q2_K'"),  # type: ignore[arg-type]
         (lambda: EagleSettings(features=(1, 9)).layers_read(4), "no layer 9"),

@@ -101,6 +101,20 @@ def _last(folder: Path) -> dict[str, torch.Tensor]:
     return module
 
 
+def test_products_of_bfloat16_lead_near_to_the_same(answered: Answered, tmp_path: Path) -> None:
+    """Other bits after the first step, weights still float32, and the loss falls alike."""
+    exact = make_trainer(answered, tmp_path / "f32")
+    rounded = make_trainer(answered, tmp_path / "bf16", plan=replace(PLAN, precision="bf16"))
+    batch = a_batch(answered)
+    before = float(exact.task.loss(batch).detach())
+    exact.run()
+    rounded.run()
+    assert all(each.dtype == torch.float32 for each in weights(rounded).values())
+    falls = [before - float(each.task.loss(batch).detach()) for each in (exact, rounded)]
+    assert 0 < falls[1] == pytest.approx(falls[0], rel=0.2)
+    assert falls[1] != falls[0]
+
+
 def test_ctrl_c_lets_the_step_end_and_loses_nothing(answered: Answered, tmp_path: Path) -> None:
     whole = make_trainer(answered, tmp_path / "whole")
     whole.run()
@@ -149,6 +163,7 @@ def test_a_state_of_another_training_is_refused(answered: Answered, tmp_path: Pa
         {"max_length": 2},
         {"held_out": 1.0},
         {"patience": 0},
+        {"precision": "f16"},
     ],
 )
 def test_plans_that_mean_nothing_are_refused(values: dict[str, Any]) -> None:

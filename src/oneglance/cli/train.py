@@ -55,7 +55,8 @@ FormOption = Annotated[
 def eagle(
     options: TrainOptions,
     vocab: VocabOption = 8192,
-    ffn: Annotated[int | None, count_option("Size of the feed-forward part.")] = None,
+    layers: Annotated[int, count_option("Decoder layers.")] = 1,
+    ffn: Annotated[int | None, count_option("Size of their feed-forward parts.")] = None,
     features: Annotated[
         str | None,
         text_option("States that it reads, as layers; by default 2, L/2, L-3.", metavar="N,N…"),
@@ -79,6 +80,7 @@ def eagle(
 
     settings: dict[str, Any] = {
         "vocab": vocab,
+        "layers": layers,
         "ffn": ffn,
         "features": None if features is None else parse_numbers("--features", features, int),
         "steps": steps,

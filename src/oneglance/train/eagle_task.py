@@ -39,17 +39,19 @@ class EagleSettings(TaskSettings):
     Attributes:
         features: states of the target that it reads, see `Batch.hidden_layers`; None: those that
             published heads read.
-        ffn: size of its feed-forward part; None: the target's.
+        layers: decoder layers.
+        ffn: size of their feed-forward parts; None: the target's.
         steps: tokens that each column drafts in training.
         parallel: the steps are slots of one pass.
         stride: each step learns at every n-th of the columns of the one before; 1: at all.
         own_head: it has an output matrix of its own; otherwise it uses rows of the target's.
-        init: "last-layer": begin from the target's last layer.
+        init: "last-layer": begin from the target's last layer, or as many of them as it has.
         decay: weight of each step ÷ that of the one before.
         form: what becomes of matrices when the head is written.
     """
 
     features: tuple[int, ...] | None = None
+    layers: int = 1
     ffn: int | None = None
     steps: int = 3
     parallel: bool = False
@@ -77,6 +79,8 @@ class EagleSettings(TaskSettings):
             raise ParameterError("A parallel head drafts several tokens; give steps of at least 2.")
         if self.stride < 1:
             raise ParameterError(f"stride = {self.stride} cannot be used; it must be at least 1.")
+        if self.layers < 1:
+            raise ParameterError(f"layers = {self.layers} cannot be used; it must be at least 1.")
         if self.ffn is not None and self.ffn < 1:
             raise ParameterError(f"ffn = {self.ffn} cannot be used; it must be at least 1.")
 
@@ -124,9 +128,15 @@ class EagleTask(Task):
             seed: of random first weights.
 
         Raises:
-            ParameterError: the target has not the layers that the head is to read.
+            ParameterError: the target has not the layers that the head is to read or begin from.
         """
-        layers = settings.layers_read(target.config.num_layers)
+        num_layers = target.config.num_layers
+        layers = settings.layers_read(num_layers)
+        if settings.init == "last-layer" and settings.layers > num_layers:
+            raise ParameterError(
+                f"layers = {settings.layers} cannot begin from a target that has {num_layers}; "
+                "choose fewer, or init = 'random'."
+            )
         config = _config_of(target, settings, layers, len(target_ids))
         embedding, head = embedding_and_head(target.weights)
         super().__init__(Teacher.of(head, target_ids), settings.loss, settings.decay)
@@ -199,6 +209,7 @@ def _config_of(
         rope_scaling=model.rope_scaling,
         vocab_size=model.vocab_size,
         draft_vocab_size=draft_vocab_size,
+        num_layers=settings.layers,
         has_qkv_bias=model.has_qkv_bias,
         has_qk_norm=model.has_qk_norm,
         num_slots=settings.steps if settings.parallel else 1,
@@ -217,21 +228,28 @@ def _initialise(
     if settings.init == "random":
         return
     size = target.config.hidden_size
-    # The last of the features is what the layer reads, as it did in the target: the embedding
+    # The last of the features is what the first layer reads, as it did in the target: the embedding
     # beside it is not looked at, until training finds use for it.
     module.fc.weight.zero_()
     module.fc.weight[:, -size:].copy_(torch.eye(size))
-    stored = layer_tensors(target.weights.layers[-1])
-    stored |= narrowed_mlp(stored, module.config.intermediate_size)
-    stored["hidden_norm.weight"] = stored.pop("input_layernorm.weight")
-    for name, parameter in module.layers[0].named_parameters():
+    copied = target.weights.layers[-module.config.num_layers :]
+    for index, (layer, weights) in enumerate(zip(module.layers, copied, strict=True)):
+        stored = layer_tensors(weights)
+        stored |= narrowed_mlp(stored, module.config.intermediate_size)
+        if index == 0:
+            stored["hidden_norm.weight"] = stored.pop("input_layernorm.weight")
+            for part in "qkv":
+                name = f"self_attn.{part}_proj.weight"
+                stored[name] = torch.nn.functional.pad(stored[name], (size, 0))
+        _copy_layer(layer, stored)
+
+
+def _copy_layer(layer: torch.nn.Module, stored: Mapping[str, Tensor]) -> None:
+    for name, parameter in layer.named_parameters():
         value = stored.get(name)
         if value is None:
             continue
-        if name in (f"self_attn.{part}_proj.weight" for part in "qkv"):
-            parameter[:, :size].zero_()
-            parameter[:, size:].copy_(value)
-        elif value.shape == parameter.shape:
+        if value.shape == parameter.shape:
             parameter.copy_(value)
         else:  # a feed-forward part wider than the target's: what is more begins at random
             parameter[: value.shape[0], : value.shape[1]].copy_(value)

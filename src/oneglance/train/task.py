@@ -46,7 +46,7 @@ class Teacher:
 
     def probs(self, states: Tensor, normalizers: Tensor) -> Tensor:
         """[M, V_d] of final states [M, D]; `normalizers` [M] are those of the whole vocabulary."""
-        return (states @ self.head.T - normalizers[:, None]).exp()
+        return ((states @ self.head.T).float() - normalizers[:, None]).exp()
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Task(ABC):
             chosen[:, places] = columns[:, places]
             if not bool(chosen.any()):
                 break
-            logits = self.logits(depth, output[:, : len(places)][columns[:, places]])
+            logits = self.logits(depth, output[:, : len(places)][columns[:, places]]).float()
             losses = self._loss(logits, laws.probs(ahead, chosen), laws.true_ids(ahead, chosen))
             total = total + self._decay**depth * losses.mean()
             weights += self._decay**depth

@@ -134,7 +134,10 @@ class Trainer:
         """One step; returns its loss."""
         for group in self._optimizer.param_groups:
             group["lr"] = self._rate()
-        loss = self.task.loss(self._batch(self._order.group(self.step)))
+        batch = self._batch(self._order.group(self.step))
+        is_bf16 = self._plan.precision == "bf16"
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=is_bf16):
+            loss = self.task.loss(batch)
         self._optimizer.zero_grad(set_to_none=True)
         if loss.requires_grad:  # a group may have no token to predict
             loss.backward()  # type: ignore[no-untyped-call]
