@@ -55,6 +55,7 @@ NB_MODULE(_native, module) {
   oneglance::bind_runtime(module);
   oneglance::bind_matmul(module);
   oneglance::bind_layer(module);
+  oneglance::bind_chain(module);
   oneglance::bind_rows(module);
   oneglance::bind_suffix(module);
 }

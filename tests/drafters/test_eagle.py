@@ -15,12 +15,13 @@ from oneglance.control.part import PartLength
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
-from oneglance.drafters.draft_model import DraftModelSession
+from oneglance.drafters.draft_model import DraftModelSession, ModelDrafter
 from oneglance.drafters.eagle import EagleDrafter
 from oneglance.drafters.eagle_cache import MAX_PENDING, EagleCache
 from oneglance.drafters.hybrid import HybridDrafter
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
+from oneglance.engine.base import Batch, PassOutput
 from oneglance.engine.prefix import PrefixStore
 from oneglance.sampling.noise import SequentialNoise
 from oneglance.testing import check_drafter_on
@@ -136,6 +137,52 @@ def test_sequences_of_a_batch_draft_as_alone(pair: Pair) -> None:
     together = drafter.propose([DraftRequest(session, 3) for session in sessions])
     assert all(map(same, alone, together))
     assert all(len(draft) == 3 for draft in together)
+
+
+class LevelByLevel(EagleDrafter):
+    """Evaluates every level in a pass of its own."""
+
+    _grow = ModelDrafter._grow
+
+
+@pytest.mark.parametrize("variant", ["eagle3", "two layers", "norm before residual"])
+@pytest.mark.parametrize("min_confidence", [0.0, 0.2])
+def test_chains_in_one_call_are_those_of_a_pass_a_level(
+    tmp_path: Path, variant: Variant, min_confidence: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ragged, some of which end at a token that ends a text; and one pass is all they take."""
+    pair = make_pair(tmp_path, variant, target={"context_length": 128})
+    whole = drafter_of(pair, min_confidence=0.0)
+    ending = int(propose(whole, shown(pair, whole, TOKENS[:5]), 4).tokens[2])
+    found = []
+    for kind in (EagleDrafter, LevelByLevel):
+        drafter = kind(pair.engine, V, min_confidence=min_confidence)
+        sessions = []
+        for count in (2, 5, 70, 126):
+            sessions.append(begin(drafter, TOKENS[:count], frozenset({ending})))
+            start = drafter.first_unseen(sessions[-1])
+            drafter.see_hidden(
+                sessions[-1], start, part_of(features_of(pair, 125), start, count - 1)
+            )
+        num_passes = 0
+        forward = pair.engine.forward
+
+        def counted(batch: Batch, forward: Any = forward) -> PassOutput:
+            nonlocal num_passes
+            num_passes += 1
+            output: PassOutput = forward(batch)
+            return output
+
+        with monkeypatch.context() as patched:
+            patched.setattr(pair.engine, "forward", counted)
+            requests = [DraftRequest(s, k) for s, k in zip(sessions, (6, 4, 1, 7), strict=True)]
+            found.append(drafter.propose(requests))
+        longest = max(map(len, found[-1]))
+        assert num_passes == (1 if kind is EagleDrafter else longest)
+        for session in sessions:
+            drafter.close(session)
+    assert all(map(same, *found))
+    assert len({len(draft) for draft in found[0]}) > 1
 
 
 @pytest.mark.parametrize(("count", "nodes"), [(0, None), (0, 4), (3, 0)])

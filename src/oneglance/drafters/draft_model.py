@@ -165,8 +165,7 @@ class ModelDrafter(Drafter[DraftModelSession]):
         drafts = [self._begin(request) for request in requests]
         begun = [draft for draft in drafts if draft is not None]
         while active := [draft for draft in begun if draft.frontier]:
-            for draft, families in zip(active, self._evaluate(active), strict=True):
-                draft.extend(families, self._min_confidence)
+            self._grow(active)
         for draft in begun:
             draft.session.cache.end_draft(draft.rows, draft.parents)
         return [
@@ -212,6 +211,11 @@ class ModelDrafter(Drafter[DraftModelSession]):
         last = len(pending) - 1
         growth = _growth(session.context, depth, num_nodes)
         return Draft(session, growth, depth, pending, list(range(-1, last)), row_of={ROOT: last})
+
+    def _grow(self, drafts: Sequence[Draft]) -> None:
+        """Adds a level to drafts that have a frontier; drafters that add several override this."""
+        for draft, families in zip(drafts, self._evaluate(drafts), strict=True):
+            draft.extend(families, self._min_confidence)
 
     def _evaluate(self, drafts: Sequence[Draft]) -> list[list[list[Choice]]]:
         """Evaluates the new rows of each draft; the children of each node of its frontier."""

@@ -8,17 +8,20 @@ point masses. The head's rows are in `eagle_cache.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from oneglance.config import EngineConfig
 from oneglance.drafters.base import DraftContext, DraftRequest
+from oneglance.drafters.choice import NUM_COMPARED
 from oneglance.drafters.draft_cache import DraftCache
 from oneglance.drafters.draft_model import Draft, DraftModelSession, ModelDrafter
+from oneglance.drafters.draft_tree import FixedShape
 from oneglance.drafters.eagle_cache import EagleCache
 from oneglance.engine.native.eagle import EagleEngine
+from oneglance.engine.native.eagle_chain import Chain
 from oneglance.engine.native.eagle_parallel import ParallelEagleEngine
 from oneglance.types import Float32Array
 
@@ -68,6 +71,34 @@ class EagleDrafter(ModelDrafter):
     def _open(self, context: DraftContext) -> DraftCache:
         prompt, tenant = context.prompt, context.hints.tenant
         return EagleCache(self._head, self._prefixes, prompt, self._prefill_chunk, tenant)
+
+    def _grow(self, drafts: Sequence[Draft]) -> None:
+        """Adds all levels of greedy chains that are begun in one call, of others one level."""
+        end_ids = {draft.session.context.eos_ids for draft in drafts}
+        if len(end_ids) > 1 or not all(map(self._can_chain, drafts)):
+            super()._grow(drafts)
+            return
+        chains = [
+            Chain(
+                draft.session.cache.sequence,
+                tuple(draft.rows),
+                draft.max_depth - draft.tree.depths[draft.frontier[0]],
+                draft.tree.reaches[draft.frontier[0]],
+            )
+            for draft in drafts
+        ]
+        grown = self._head.grow_chains(chains, self._min_confidence, *end_ids, NUM_COMPARED)
+        for draft, levels in zip(drafts, grown, strict=True):
+            for top in levels:
+                if draft.frontier:
+                    draft.extend([self._best(draft, 0, top)], self._min_confidence)
+            draft.frontier = []
+
+    def _can_chain(self, draft: Draft) -> bool:
+        """Whether all further levels may come from one call: greedy trees grow best first."""
+        is_chain = isinstance(draft.growth, FixedShape)
+        is_begun = draft.num_evaluated > 0
+        return self._head.has_chains and is_begun and is_chain and self._takes_argmax(draft)
 
     def _begin(self, request: DraftRequest[DraftModelSession]) -> Draft | None:
         if isinstance(self._head, ParallelEagleEngine):

@@ -9,6 +9,9 @@ rows of a tree. Any row behind them is a guess on a guess: its feature is the ou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
 import numpy as np
 
 from oneglance import _native
@@ -17,9 +20,16 @@ from oneglance.engine.base import PassOutput, SequenceId, TopTokens
 from oneglance.engine.cached import CachedEngine
 from oneglance.engine.native.cache import NativeCache
 from oneglance.engine.native.description import Int32Array, describe_pass
+from oneglance.engine.native.eagle_chain import (
+    Chain,
+    ChainRows,
+    ChainRules,
+    grow_chains,
+    make_chain_head,
+)
 from oneglance.engine.native.eagle_weights import pack_eagle
 from oneglance.engine.native.engine import NativeEngine
-from oneglance.engine.pass_plan import PassPlan, TopPlan
+from oneglance.engine.pass_plan import EvaluatedLayers, PassPlan, TopPlan
 from oneglance.engine.rope import RopeTable
 from oneglance.heads.eagle_files import EagleHead
 from oneglance.types import EngineInfo, Float32Array, IntArray
@@ -64,6 +74,7 @@ class EagleEngine(CachedEngine):
         self.weight_bytes = self._weights.num_bytes
         rope = RopeTable(config)
         self._workspace = _native.Workspace(self._runtime, rope.cos, rope.sin)
+        self._chains = make_chain_head(self._weights, head.config, num_ids)
         self._offered: dict[SequenceId, Float32Array] = {}
         self._outputs: dict[SequenceId, Float32Array] = {}
 
@@ -80,6 +91,49 @@ class EagleEngine(CachedEngine):
             features: [rows, F] joined in the order of `EagleConfig.feature_layers`.
         """
         self._offered[sequence] = features
+
+    @property
+    def has_chains(self) -> bool:
+        """Whether `grow_chains` can be used."""
+        return self._chains is not None
+
+    def grow_chains(
+        self,
+        chains: Sequence[Chain],
+        min_confidence: float,
+        end_ids: AbstractSet[int],
+        num_top: int,
+    ) -> list[list[TopTokens]]:
+        """Evaluates all further levels of chains at once, each level's best token after the other.
+
+        Leaves the rows in flight, as passes would; nothing can be kept of them in a later pass.
+
+        Args:
+            chains: of different sequences, whose first levels are in flight.
+            min_confidence: a chain ends where the chance of its last token falls below it.
+            end_ids: tokens after which a chain ends.
+            num_top: best tokens of a level.
+
+        Returns:
+            For each chain the best tokens of its levels, one row each, at least one level.
+
+        Raises:
+            CapacityError: there are too few pages; nothing has changed.
+        """
+        assert self._chains is not None, "this head has no chains"
+        layers = EvaluatedLayers(self.config.num_layers, frozenset())
+        self._book.begin_pass([chain.rows() for chain in chains], layers)
+        hidden = np.stack([self._outputs[chain.sequence][-1] for chain in chains])
+        pages = [self._cache.pages(chain.sequence) for chain in chains]
+        positions = [self.length(chain.sequence) + len(chain.tokens) - 1 for chain in chains]
+        return grow_chains(
+            self._chains,
+            chains,
+            ChainRows(hidden, positions, pages),
+            ChainRules(min_confidence, end_ids, num_top),
+            self._cache.storage,
+            self._workspace,
+        )
 
     def close(self, sequence: SequenceId) -> None:
         """Ends a sequence and releases its pages.

@@ -1,0 +1,235 @@
+"""Chains of a head in one call are their levels one by one, bit for bit, alone and in company."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from oneglance import _native
+from tests.native.attention_oracle import Floats, assert_same_bits, chain, ints, make_pass
+from tests.native.test_layer import CONTEXT, EPS, ISAS, Model, Sizes, random_stream
+
+WIDTH, VOCABULARY, NUM_TOP = 64, 101, 5
+FIRST = Sizes(given=2 * WIDTH)
+MOST_LEVELS = 4
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a chain goes on."""
+
+    token: int
+    position: int
+    most: int
+    pages: tuple[int, ...]
+    reach: float = 1.0
+
+
+STARTS = [
+    Start(token=3, position=1, most=4, pages=(4,)),
+    Start(token=100, position=30, most=3, pages=(0, 3, 1), reach=0.9),
+    Start(token=57, position=16, most=4, pages=(2, 5)),
+    Start(token=8, position=7, most=1, pages=(6,)),
+]
+
+
+class Chains:
+    """A random head of two layers, and sequences whose prefixes are in the cache."""
+
+    def __init__(
+        self, isa: str = ISAS[0], num_threads: int = 2, norm_before_residual: bool = False
+    ) -> None:
+        self.model = Model(FIRST, isa, num_threads)
+        other = Model(Sizes(), isa, num_threads)
+        second = _native.Layer(**(other.arguments() | {"index": 0}))
+        self.runtime, self.workspace = self.model.runtime, self.model.workspace
+        self.cache = self.model.cache
+        self.cache.grow(7)
+        self.norm_before_residual = norm_before_residual
+        rng = np.random.default_rng(11)
+        self.embedding = self.matrix(rng, VOCABULARY)
+        self.target_ids = ints(np.sort(rng.permutation(VOCABULARY)[:40]))
+        self.layers = (self.model.layer, second)
+        norms = 1 + 0.2 * rng.standard_normal((3, WIDTH), dtype=np.float32)
+        self.embedding_norm, self.feature_norm, norm = norms
+        self.output = _native.Head(norm=norm, matrix=self.matrix(rng, 48), eps=EPS)
+        self.head = _native.ChainHead(**self.arguments())
+        self.hidden = random_stream(len(STARTS), WIDTH, seed=5)
+        for number, start in enumerate(STARTS):
+            stream = random_stream(start.position, WIDTH, seed=20 + number)
+            self.pass_through(stream, [chain(0, start.position, list(start.pages))])
+
+    def arguments(self) -> dict[str, Any]:
+        return {
+            "embedding": self.embedding,
+            "eps": EPS,
+            "embedding_norm": self.embedding_norm,
+            "feature_norm": self.feature_norm,
+            "norm_before_residual": self.norm_before_residual,
+            "layers": self.layers,
+            "head": self.output,
+            "target_ids": self.target_ids,
+        }
+
+    def matrix(self, rng: np.random.Generator, outputs: int) -> _native.PackedMatrix:
+        values = rng.standard_normal((outputs, WIDTH), dtype=np.float32)
+        return _native.pack(values.view(np.uint8), "F32", outputs, WIDTH, 1, "auto", 1)
+
+    def pass_through(
+        self, stream: Floats, trees: list[Any], inputs: Floats | None = None
+    ) -> Floats:
+        described = make_pass(self.model.page_size, trees)
+        result = stream.copy()
+        given = np.concatenate([stream, -stream], axis=1) if inputs is None else inputs
+        for layer in self.layers:
+            first = given if layer is self.layers[0] else None
+            _native.attention_block(layer, described, self.cache, self.workspace, result, first)
+            _native.mlp_block(layer, self.workspace, result)
+        return result
+
+    def grow(
+        self, starts: list[Start], hidden: Floats, min_confidence: float = 0.0, ends: Any = ()
+    ) -> tuple[list[int], NDArray[np.int64], Floats]:
+        shape = (len(starts), MOST_LEVELS, NUM_TOP)
+        ids, logits = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=np.float32)
+        counts = _native.grow_chains(
+            self.head,
+            tokens=ints([start.token for start in starts]),
+            positions=ints([start.position for start in starts]),
+            most=ints([start.most for start in starts]),
+            reaches=np.array([start.reach for start in starts]),
+            page_starts=ints(np.cumsum([0, *(len(start.pages) for start in starts)])),
+            pages=ints([page for start in starts for page in start.pages]),
+            hidden=hidden,
+            cache=self.cache,
+            workspace=self.workspace,
+            min_confidence=min_confidence,
+            end_ids=ints(list(ends)),
+            ids=ids,
+            logits=logits,
+        )
+        return counts, ids, logits
+
+    def levels(self, start: Start, hidden: Floats) -> list[tuple[NDArray[np.int64], Floats, float]]:
+        """One level after the other from the parts: best tokens, their logits, the reach."""
+        found = []
+        token, reach = start.token, start.reach
+        for level in range(start.most):
+            embedded = _native.embed(self.runtime, self.embedding, ints([token]))
+            other = _native.rms_norm(self.runtime, embedded, self.embedding_norm, EPS)
+            normed = _native.rms_norm(self.runtime, hidden, self.feature_norm, EPS)
+            stream = normed if self.norm_before_residual else hidden
+            tree = chain(start.position + level, 1, list(start.pages))
+            hidden = self.pass_through(stream, [tree], np.concatenate([other, normed], axis=1))
+            ids: NDArray[np.int64] = np.empty((1, NUM_TOP), dtype=np.int64)
+            logits = np.empty(ids.shape, dtype=np.float32)
+            _native.head_top(
+                self.output, self.workspace, hidden, ints([0]), len(self.target_ids), ids, logits
+            )
+            best = self.target_ids[ids[0]].astype(np.int64)
+            token = int(best[0])
+            shares = np.exp(logits[0].astype(np.float64) - float(logits[0, 0]))
+            reach /= float(shares.sum())
+            found.append((best, logits[0], reach))
+        return found
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("norm_before_residual", [False, True])
+def test_all_levels_at_once_are_the_levels_one_by_one(isa: str, norm_before_residual: bool) -> None:
+    chains = Chains(isa, norm_before_residual=norm_before_residual)
+    counts, ids, logits = chains.grow(STARTS, chains.hidden)
+    assert counts == [start.most for start in STARTS]
+    for number, start in enumerate(STARTS):
+        alone = chains.levels(start, chains.hidden[number, None])
+        for level, (best, scores, _) in enumerate(alone):
+            assert ids[number, level].tolist() == best.tolist()
+            assert_same_bits(logits[number, level], scores)
+        assert (ids[number, start.most :] == -1).all(), "what is no level is left alone"
+    assert len({int(each) for each in ids[:, :, 0].ravel()}) > 4, "chains that differ"
+
+
+def test_threads_leave_no_trace() -> None:
+    one, three = Chains(num_threads=1), Chains(num_threads=3)
+    assert_same_bits(one.grow(STARTS, one.hidden)[2], three.grow(STARTS, three.hidden)[2])
+
+
+def test_a_chain_ends_where_its_reach_falls_and_others_go_on() -> None:
+    chains = Chains()
+    alone = [chains.levels(start, chains.hidden[[i]]) for i, start in enumerate(STARTS)]
+    least = sorted(reach for levels in alone for *_, reach in levels)[len(STARTS)]
+    counts, *_ = chains.grow(STARTS, chains.hidden, min_confidence=least)
+    for count, start, levels in zip(counts, STARTS, alone, strict=True):
+        below = [level for level, (*_, reach) in enumerate(levels) if reach < least]
+        assert count == min([start.most, *(level + 1 for level in below)])
+    assert len(set(counts)) > 2
+
+
+def test_a_chain_ends_with_the_text() -> None:
+    chains = Chains()
+    (levels, *_) = [chains.levels(start, chains.hidden[[i]]) for i, start in enumerate(STARTS[:1])]
+    ending = int(levels[1][0][0])
+    counts, *_ = chains.grow(STARTS[:1], chains.hidden[:1], ends=(ending, 77))
+    tokens = [int(best[0]) for best, *_ in levels]
+    assert counts == [tokens.index(ending) + 1]
+
+
+def test_a_broken_level_is_the_last() -> None:
+    chains = Chains()
+    hidden = chains.hidden.copy()
+    hidden[1, 3] = np.nan
+    counts, _, logits = chains.grow(STARTS, hidden)
+    assert counts == [4, 1, 4, 1]
+    assert np.isnan(logits[1, 0, 0])
+    assert np.isfinite(logits[[0, 2]]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"token": VOCABULARY}, IndexError, "token 101 does not exist"),
+        ({"token": -1}, IndexError, "token -1 does not exist"),
+        ({"most": 0}, ValueError, "1 to 4 levels"),
+        ({"most": 5}, ValueError, "1 to 4 levels"),
+        ({"position": 0}, ValueError, "behind a row"),
+        ({"position": 13}, ValueError, "too few pages"),
+        ({"position": CONTEXT - 3, "pages": tuple(range(7)) * 3}, ValueError, "leave the context"),
+        ({"pages": (-1,)}, IndexError, "page -1"),
+        ({"pages": (7,)}, IndexError, "page"),
+    ],
+)
+def test_chains_that_do_not_fit_are_refused(
+    change: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    chains = Chains(num_threads=1)
+    with pytest.raises(error, match=message):
+        chains.grow([replace(STARTS[0], **change)], chains.hidden[:1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layers": ()}, "a layer"),
+        ({"embedding_norm": np.ones(32, dtype=np.float32)}, "norms"),
+        ({"target_ids": ints([])}, "1 to 48"),
+        ({"target_ids": ints(range(49))}, "1 to 48"),
+        ({"target_ids": ints([VOCABULARY])}, "target id 101"),
+    ],
+)
+def test_heads_whose_parts_do_not_fit_are_refused(change: dict[str, Any], message: str) -> None:
+    chains = Chains(num_threads=1)
+    with pytest.raises((ValueError, IndexError), match=message):
+        _native.ChainHead(**(chains.arguments() | change))
+    with pytest.raises(ValueError, match="only the first layer"):
+        _native.ChainHead(**(chains.arguments() | {"layers": chains.layers[::-1]}))
+
+
+def test_more_tokens_than_there_are_cannot_be_wanted() -> None:
+    chains = Chains(num_threads=1)
+    chains.head = _native.ChainHead(**(chains.arguments() | {"target_ids": ints([1, 2, 3])}))
+    with pytest.raises(ValueError, match="5 tokens cannot be chosen from 3"):
+        chains.grow(STARTS, chains.hidden)
