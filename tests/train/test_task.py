@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -151,6 +152,33 @@ def test_from_the_last_layers_a_head_computes_what_they_do(
     assert torch.allclose(found, expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["deep", "parallel"])
+def test_it_may_begin_from_another_head(answered: Answered, tmp_path: Path, name: str) -> None:
+    """With another vocabulary too: tokens of both keep their rows, others have the target's."""
+    settings = SETTINGS[name]
+    assert isinstance(settings, EagleSettings)
+    first = make_task(answered, replace(settings, form="F32"))
+    with torch.no_grad():
+        for parameter in first.module.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    first.export(tmp_path / "head", {})
+    second = make_task(answered, replace(settings, init=str(tmp_path / "head"), vocab=60))
+    found, wanted = second.module.state_dict(), first.module.state_dict()
+    assert found.keys() == wanted.keys()
+    for key in found.keys() - {"lm_head.weight"}:
+        assert torch.equal(found[key], wanted[key]), key
+    if "lm_head.weight" in found:
+        ids = [int(each) for each in first.teacher.target_ids]
+        for row, target_id in enumerate(second.teacher.target_ids.tolist()):
+            known = target_id in ids
+            rows = wanted["lm_head.weight"] if known else second.teacher.head
+            assert torch.equal(
+                found["lm_head.weight"][row], rows[ids.index(target_id) if known else row]
+            )
+    with pytest.raises(ParameterError, match=r"has intermediate_size = \d+, not 16"):
+        make_task(answered, replace(settings, init=str(tmp_path / "head"), ffn=16))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -158,7 +186,7 @@ def test_from_the_last_layers_a_head_computes_what_they_do(
         (lambda: EagleSettings(vocab=0), "vocab = 0"),
         (lambda: EagleSettings(steps=0), "steps = 0"),
         (lambda: EagleSettings(steps=1, parallel=True), "steps of at least 2"),
-        (lambda: EagleSettings(init="zero"), "init = 'zero'"),  # type: ignore[arg-type]
+        (lambda: EagleSettings(init="zero"), "init = 'zero' cannot be used; choose random, last"),
         (lambda: EagleSettings(ffn=0), "ffn = 0"),
         (lambda: EagleSettings(layers=0), "layers = 0"),
         (lambda: EagleSettings(decay=0.0), "decay = 0"),

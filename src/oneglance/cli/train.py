@@ -68,7 +68,9 @@ def eagle(
     stride: Annotated[
         int, count_option("Learn each further token at every N-th place of the one before.")
     ] = 1,
-    init: Annotated[str, text_option("First weights.", metavar="random|last-layer")] = "random",
+    init: Annotated[
+        str, text_option("First weights.", metavar="random|last-layer|FOLDER OF A HEAD")
+    ] = "random",
     own_head: OwnHeadOption = False,
     loss: LossOption = "kl",
     decay: DecayOption = 0.8,

@@ -74,8 +74,8 @@ class EagleDrafter(ModelDrafter):
 
     def _grow(self, drafts: Sequence[Draft]) -> None:
         """Adds all levels of greedy chains that are begun in one call, of others one level."""
-        end_ids = {draft.session.context.eos_ids for draft in drafts}
-        if len(end_ids) > 1 or not all(map(self._can_chain, drafts)):
+        end_ids = drafts[0].session.context.eos_ids
+        if not all(self._can_chain(draft, end_ids) for draft in drafts):
             super()._grow(drafts)
             return
         chains = [
@@ -87,17 +87,17 @@ class EagleDrafter(ModelDrafter):
             )
             for draft in drafts
         ]
-        grown = self._head.grow_chains(chains, self._min_confidence, *end_ids, NUM_COMPARED)
+        grown = self._head.grow_chains(chains, self._min_confidence, end_ids, NUM_COMPARED)
         for draft, levels in zip(drafts, grown, strict=True):
             for top in levels:
                 if draft.frontier:
                     draft.extend([self._best(draft, 0, top)], self._min_confidence)
             draft.frontier = []
 
-    def _can_chain(self, draft: Draft) -> bool:
+    def _can_chain(self, draft: Draft, end_ids: frozenset[int]) -> bool:
         """Whether all further levels may come from one call: greedy trees grow best first."""
+        is_begun = draft.num_evaluated > 0 and draft.session.context.eos_ids == end_ids
         is_chain = isinstance(draft.growth, FixedShape)
-        is_begun = draft.num_evaluated > 0
         return self._head.has_chains and is_begun and is_chain and self._takes_argmax(draft)
 
     def _begin(self, request: DraftRequest[DraftModelSession]) -> Draft | None:

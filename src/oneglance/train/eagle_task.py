@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, get_args
 
 import torch
 from torch import Tensor
@@ -19,17 +19,11 @@ from oneglance.heads.eagle_config import EagleConfig, default_feature_layers
 from oneglance.heads.eagle_files import write_eagle
 from oneglance.heads.folder import HeadForm
 from oneglance.train.batch import Batch
+from oneglance.train.eagle_init import check_init, set_first_weights
 from oneglance.train.eagle_module import EagleModule
-from oneglance.train.target_weights import (
-    dequantized,
-    embedding_and_head,
-    layer_tensors,
-    narrowed_mlp,
-)
+from oneglance.train.target_weights import embedding_and_head
 from oneglance.train.task import Task, TaskSettings, Teacher, check_choice, check_decay
 from oneglance.types import IntArray
-
-Initialisation = Literal["random", "last-layer"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +39,8 @@ class EagleSettings(TaskSettings):
         parallel: the steps are slots of one pass.
         stride: each step learns at every n-th of the columns of the one before; 1: at all.
         own_head: it has an output matrix of its own; otherwise it uses rows of the target's.
-        init: "last-layer": begin from the target's last layer, or as many of them as it has.
+        init: "random"; "last-layer": begin from the target's last layers, as many as it has; or the
+            folder of a head of the same shape to begin from.
         decay: weight of each step ÷ that of the one before.
         form: what becomes of matrices when the head is written.
     """
@@ -57,7 +52,7 @@ class EagleSettings(TaskSettings):
     parallel: bool = False
     stride: int = 1
     own_head: bool = False
-    init: Initialisation = "random"
+    init: str = "random"
     decay: float = 0.8
     form: HeadForm = "F16"
 
@@ -70,7 +65,7 @@ class EagleSettings(TaskSettings):
             ParameterError: names the value and what is allowed.
         """
         super().__post_init__()
-        check_choice("init", self.init, get_args(Initialisation))
+        check_init(self.init)
         check_choice("form", self.form, get_args(HeadForm))
         check_decay(self.decay)
         if self.steps < 1:
@@ -128,15 +123,11 @@ class EagleTask(Task):
             seed: of random first weights.
 
         Raises:
-            ParameterError: the target has not the layers that the head is to read or begin from.
+            ParameterError: the target has not the layers that the head is to read or begin from,
+                or the head that it is to begin from has another shape.
+            OneglanceError: that head cannot be read.
         """
-        num_layers = target.config.num_layers
-        layers = settings.layers_read(num_layers)
-        if settings.init == "last-layer" and settings.layers > num_layers:
-            raise ParameterError(
-                f"layers = {settings.layers} cannot begin from a target that has {num_layers}; "
-                "choose fewer, or init = 'random'."
-            )
+        layers = settings.layers_read(target.config.num_layers)
         config = _config_of(target, settings, layers, len(target_ids))
         embedding, head = embedding_and_head(target.weights)
         super().__init__(Teacher.of(head, target_ids), settings.loss, settings.decay)
@@ -149,7 +140,7 @@ class EagleTask(Task):
         self._target_name = target.name
         self._features = [hidden_layers.index(layer) for layer in layers]
         with torch.no_grad():
-            _initialise(self.module, target, settings, self.teacher)
+            set_first_weights(self.module, target, settings.init, self.teacher)
 
     def outputs(self, batch: Batch) -> list[Tensor]:
         """The outputs of each step, see `EagleModule.forward`."""
@@ -216,40 +207,3 @@ def _config_of(
         # Any token will do, best one that no answer contains.
         mask_token_id=min(target.tokenizer.special_ids, default=0) if settings.parallel else None,
     )
-
-
-def _initialise(
-    module: EagleModule, target: Checkpoint, settings: EagleSettings, teacher: Teacher
-) -> None:
-    """The final norm always, as the output matrix expects it; the layer where that is asked for."""
-    module.norm.weight.copy_(dequantized(target.weights.final_norm))
-    if settings.own_head:
-        module.lm_head.weight.copy_(teacher.head)
-    if settings.init == "random":
-        return
-    size = target.config.hidden_size
-    # The last of the features is what the first layer reads, as it did in the target: the embedding
-    # beside it is not looked at, until training finds use for it.
-    module.fc.weight.zero_()
-    module.fc.weight[:, -size:].copy_(torch.eye(size))
-    copied = target.weights.layers[-module.config.num_layers :]
-    for index, (layer, weights) in enumerate(zip(module.layers, copied, strict=True)):
-        stored = layer_tensors(weights)
-        stored |= narrowed_mlp(stored, module.config.intermediate_size)
-        if index == 0:
-            stored["hidden_norm.weight"] = stored.pop("input_layernorm.weight")
-            for part in "qkv":
-                name = f"self_attn.{part}_proj.weight"
-                stored[name] = torch.nn.functional.pad(stored[name], (size, 0))
-        _copy_layer(layer, stored)
-
-
-def _copy_layer(layer: torch.nn.Module, stored: Mapping[str, Tensor]) -> None:
-    for name, parameter in layer.named_parameters():
-        value = stored.get(name)
-        if value is None:
-            continue
-        if value.shape == parameter.shape:
-            parameter.copy_(value)
-        else:  # a feed-forward part wider than the target's: what is more begins at random
-            parameter[: value.shape[0], : value.shape[1]].copy_(value)
