@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "float_environment.h"
 #include "require.h"
+#include "shared_work.h"
 
 namespace oneglance {
 namespace {
@@ -17,97 +20,146 @@ namespace {
 struct Chain {
   const ChainStart* start;
   int index;
-  int32_t token;
-  int32_t position;
-  double reach;
-  int num_levels = 0;
+  std::vector<int32_t> tokens;  // that the next pass evaluates
+  int32_t position;             // of the first of them
+  double reach = 1.0;
+  int num_drafted = 0;
 };
 
+int64_t total_rows(const std::vector<Chain>& chains) {
+  int64_t rows = 0;
+  for (const Chain& chain : chains) rows += static_cast<int64_t>(chain.tokens.size());
+  return rows;
+}
+
 void check_starts(const std::vector<ChainStart>& starts, const ChainHead& head,
-                  const KvCache& cache, const Workspace& workspace, int most_levels) {
-  const int vocabulary = head.embedding->outputs;
+                  const KvCache& cache, const Workspace& workspace, int num_levels) {
   for (const ChainStart& start : starts) {
-    if (start.token < 0 || start.token >= vocabulary) {
-      throw std::out_of_range("token " + std::to_string(start.token) + " does not exist");
+    require(start.num_rows() >= 1, "a chain begins behind a row whose feature is known");
+    for (const int32_t token : start.tokens) {
+      if (token >= 0 && token < head.embedding->outputs) continue;
+      throw std::out_of_range("token " + std::to_string(token) + " does not exist");
     }
-    require(start.most >= 1 && start.most <= most_levels,
-            "a chain must grow by 1 to " + std::to_string(most_levels) + " levels");
-    require(start.position >= 1, "a chain begins behind a row that is in the cache");
-    const int64_t end = int64_t{start.position} + start.most;
-    require(end <= workspace.rope.context, "a chain would leave the context");
-    require(end <= static_cast<int64_t>(start.pages.size()) * cache.page_size(),
+    require(start.most >= 1 && start.most <= num_levels,
+            "a chain must have 1 to " + std::to_string(num_levels) + " tokens");
+    require(start.position >= 0, "a position must be at least 0");
+    require(start.num_slots() <= workspace.rope.context, "a chain would leave the context");
+    require(start.num_slots() <= static_cast<int64_t>(start.pages.size()) * cache.page_size(),
             "a chain has too few pages for its rows");
   }
 }
 
-// A pass of one row for each chain, behind all rows before it.
+// A pass over the next rows of each chain, each row behind all those before it.
 Pass describe(const std::vector<Chain>& chains, int page_size) {
   PassArrays arrays;
-  const int count = static_cast<int>(chains.size());
   arrays.page_starts.push_back(0);
+  arrays.ancestor_starts.push_back(0);
   for (const Chain& chain : chains) {
+    const int rows = static_cast<int>(chain.tokens.size());
+    arrays.first_rows.push_back(static_cast<int32_t>(arrays.positions.size()));
+    arrays.row_counts.push_back(rows);
+    arrays.prefix_lengths.push_back(chain.position);
+    arrays.kept_counts.push_back(0);
+    for (int row = 0; row < rows; ++row) {
+      arrays.positions.push_back(chain.position + row);
+      for (int ancestor = 0; ancestor <= row; ++ancestor) arrays.ancestors.push_back(ancestor);
+      arrays.ancestor_starts.push_back(static_cast<int32_t>(arrays.ancestors.size()));
+    }
     const std::vector<int32_t>& pages = chain.start->pages;
-    arrays.positions.push_back(chain.position);
     arrays.pages.insert(arrays.pages.end(), pages.begin(), pages.end());
     arrays.page_starts.push_back(static_cast<int32_t>(arrays.pages.size()));
   }
-  arrays.prefix_lengths = arrays.positions;
-  arrays.first_rows.resize(count);
-  std::iota(arrays.first_rows.begin(), arrays.first_rows.end(), 0);
-  arrays.row_counts.assign(count, 1);
-  arrays.kept_counts.assign(count, 0);
-  arrays.ancestor_starts.resize(count + 1);
-  std::iota(arrays.ancestor_starts.begin(), arrays.ancestor_starts.end(), 0);
-  arrays.ancestors.assign(count, 0);
   return Pass(page_size, std::move(arrays));
 }
 
-// The first layer's inputs [n][2 D] of tokens and the outputs that drafted them; `hidden` becomes
-// the residual stream.
+// [rows][F] to [rows][D].
+std::vector<float> fuse(const ChainHead& head, const float* features, int rows,
+                        Workspace& workspace) {
+  const std::lock_guard<std::mutex> guard(workspace.mutex);
+  const KernelTable& kernels = workspace.runtime->kernels;
+  ThreadPool& pool = *workspace.runtime->pool;
+  const PackedMatrix& fc = *head.fc;
+  std::vector<float> hidden(static_cast<std::size_t>(rows) * fc.outputs);
+  const Activations x{features, workspace.outer.reserve(rows, fc.inputs, fc.activation_planes)};
+  pool.run([&](int index, int count) {
+    const Worker worker{index, count};
+    if (!fc.has_floats()) {
+      const Range groups = worker.part(fc.inputs / kGroup);
+      kernels.quantize_rows(features, fc.inputs, rows, fc.inputs, x.quantized, groups.begin,
+                            groups.end);
+    }
+    pool.barrier();
+    multiply(kernels, fc, x, rows, hidden.data(), fc.outputs, worker.part(fc.num_tiles()));
+  });
+  if (!head.fc_bias.empty()) {
+    for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] += head.fc_bias[i % fc.outputs];
+  }
+  return hidden;
+}
+
+// The first layer's inputs [rows][2 D] of tokens and what enters beside them; `hidden` becomes the
+// residual stream.
 std::vector<float> join(const ChainHead& head, const std::vector<Chain>& chains,
                         const KernelTable& kernels, std::vector<float>& hidden) {
   const FloatEnvironment environment;
-  const int count = static_cast<int>(chains.size());
   const int64_t size = head.hidden_size();
   std::vector<int32_t> tokens;
-  for (const Chain& chain : chains) tokens.push_back(chain.token);
-  std::vector<float> embedded(static_cast<std::size_t>(count * size));
-  std::vector<float> inputs(2 * embedded.size());
-  kernels.embed(*head.embedding, tokens.data(), count, embedded.data(), size);
-  kernels.rms_norm(embedded.data(), size, head.embedding_norm.data(), head.eps, count,
+  for (const Chain& chain : chains) {
+    tokens.insert(tokens.end(), chain.tokens.begin(), chain.tokens.end());
+  }
+  const int rows = static_cast<int>(tokens.size());
+  std::vector<float> embedded(hidden.size());
+  std::vector<float> inputs(2 * hidden.size());
+  kernels.embed(*head.embedding, tokens.data(), rows, embedded.data(), size);
+  kernels.rms_norm(embedded.data(), size, head.embedding_norm.data(), head.eps, rows,
                    static_cast<int>(size), inputs.data(), 2 * size);
-  kernels.rms_norm(hidden.data(), size, head.feature_norm.data(), head.eps, count,
+  kernels.rms_norm(hidden.data(), size, head.feature_norm.data(), head.eps, rows,
                    static_cast<int>(size), inputs.data() + size, 2 * size);
   if (head.norm_before_residual) {
-    for (int row = 0; row < count; ++row) {
+    for (int row = 0; row < rows; ++row) {
       std::copy_n(inputs.data() + (2 * row + 1) * size, size, hidden.data() + row * size);
     }
   }
   return inputs;
 }
 
-// Takes a level's best tokens; false where the chain ends with it.
+// Evaluates the chains' next rows; `hidden` [rows][D] becomes their outputs.
+void evaluate(const ChainHead& head, const std::vector<Chain>& chains, KvCache& cache,
+              Workspace& workspace, std::vector<float>& hidden) {
+  const Pass pass = describe(chains, cache.page_size());
+  const std::vector<float> inputs = join(head, chains, workspace.runtime->kernels, hidden);
+  for (const Layer* layer : head.layers) {
+    attention_block(*layer, pass, cache, workspace, hidden.data(),
+                    layer == head.layers.front() ? inputs.data() : nullptr);
+    mlp_block(*layer, workspace, hidden.data(), pass.num_rows());
+  }
+}
+
+// Takes the best tokens of a chain's next place; false where the chain ends with it.
 bool take(Chain& chain, const int64_t* ids, const float* logits, const ChainRules& rules) {
-  ++chain.num_levels;
-  ++chain.position;
+  ++chain.num_drafted;
+  chain.position += static_cast<int32_t>(chain.tokens.size());
   if (!std::isfinite(logits[0])) return false;
   double mass = 0.0;
   for (int i = 0; i < rules.num_top; ++i) {
     mass += std::exp(static_cast<double>(logits[i]) - static_cast<double>(logits[0]));
   }
-  chain.token = static_cast<int32_t>(ids[0]);
+  const auto token = static_cast<int32_t>(ids[0]);
+  chain.tokens.assign(1, token);
   chain.reach /= mass;
-  return chain.num_levels < chain.start->most && chain.reach >= rules.min_confidence &&
-         !std::binary_search(rules.end_ids.begin(), rules.end_ids.end(), chain.token);
+  return chain.num_drafted < chain.start->most && chain.reach >= rules.min_confidence &&
+         !std::binary_search(rules.end_ids.begin(), rules.end_ids.end(), token);
 }
 
 }  // namespace
 
 void ChainHead::check() const {
   const auto size = static_cast<std::size_t>(hidden_size());
-  require(embedding->inputs == hidden_size(), "embedding and outputs differ in width");
-  require(embedding_norm.size() == size && feature_norm.size() == size,
-          "the norms must be as wide as the outputs");
+  require(embedding->inputs == hidden_size() && fc->outputs == hidden_size(),
+          "embedding, fc and outputs differ in width");
+  require(embedding_norm.size() == size && feature_norm.size() == size &&
+              (fc_bias.empty() || fc_bias.size() == size),
+          "norms and bias must be as wide as the outputs");
   require(!layers.empty(), "a head needs a layer");
   for (const Layer* layer : layers) {
     const bool is_first = layer == layers.front();
@@ -125,54 +177,54 @@ void ChainHead::check() const {
 }
 
 std::vector<int32_t> grow_chains(const ChainHead& head, const std::vector<ChainStart>& starts,
-                                 const ChainRules& rules, const float* hidden, KvCache& cache,
-                                 Workspace& workspace, int most_levels, int64_t* ids,
-                                 float* logits) {
+                                 const ChainRules& rules, const float* features, KvCache& cache,
+                                 Workspace& workspace, const ChainResults& results) {
   const int num_top = rules.num_top;
   require(1 <= num_top && num_top <= head.num_ids(),
           std::to_string(num_top) + " tokens cannot be chosen from " +
               std::to_string(head.num_ids()));
-  check_starts(starts, head, cache, workspace, most_levels);
+  check_starts(starts, head, cache, workspace, results.num_levels);
   const int64_t size = head.hidden_size();
-  std::vector<int32_t> num_levels(starts.size());
+  std::vector<int32_t> num_drafted(starts.size());
   std::vector<Chain> chains;
   for (const ChainStart& start : starts) {
-    chains.push_back({&start, static_cast<int>(chains.size()), start.token, start.position,
-                      start.reach});
+    chains.push_back({&start, static_cast<int>(chains.size()), start.tokens, start.position});
   }
-  std::vector<float> stream(hidden, hidden + static_cast<int64_t>(chains.size()) * size);
+  if (chains.empty()) return num_drafted;
+  std::vector<float> hidden =
+      fuse(head, features, static_cast<int>(total_rows(chains)), workspace);
   while (!chains.empty()) {
     const int count = static_cast<int>(chains.size());
-    const Pass pass = describe(chains, cache.page_size());
-    const std::vector<float> inputs = join(head, chains, workspace.runtime->kernels, stream);
-    for (const Layer* layer : head.layers) {
-      attention_block(*layer, pass, cache, workspace, stream.data(),
-                      layer == head.layers.front() ? inputs.data() : nullptr);
-      mlp_block(*layer, workspace, stream.data(), count);
+    std::vector<int32_t> last_rows;
+    for (const Chain& chain : chains) {
+      const int32_t end = last_rows.empty() ? 0 : last_rows.back() + 1;
+      last_rows.push_back(end + static_cast<int32_t>(chain.tokens.size()) - 1);
     }
-    std::vector<int32_t> rows(count);
-    std::iota(rows.begin(), rows.end(), 0);
+    evaluate(head, chains, cache, workspace, hidden);
     std::vector<int64_t> best(static_cast<std::size_t>(count) * num_top);
     std::vector<float> scores(best.size());
-    head_top(*head.head, workspace, stream.data(), rows.data(), count, head.num_ids(), num_top,
-             best.data(), scores.data());
+    head_top(*head.head, workspace, hidden.data(), last_rows.data(), count, head.num_ids(),
+             num_top, best.data(), scores.data());
     for (int64_t& id : best) id = head.target_ids[static_cast<std::size_t>(id)];
     std::vector<Chain> growing;
-    for (int row = 0; row < count; ++row) {
-      Chain& chain = chains[row];
-      const int64_t level = int64_t{chain.index} * most_levels + chain.num_levels;
-      std::copy_n(best.data() + int64_t{row} * num_top, num_top, ids + level * num_top);
-      std::copy_n(scores.data() + int64_t{row} * num_top, num_top, logits + level * num_top);
-      const bool goes_on = take(chain, ids + level * num_top, logits + level * num_top, rules);
-      num_levels[chain.index] = chain.num_levels;
+    std::vector<float> outputs;
+    for (int i = 0; i < count; ++i) {
+      Chain& chain = chains[i];
+      const int64_t place =
+          (int64_t{chain.index} * results.num_levels + chain.num_drafted) * num_top;
+      std::copy_n(best.data() + int64_t{i} * num_top, num_top, results.ids + place);
+      std::copy_n(scores.data() + int64_t{i} * num_top, num_top, results.logits + place);
+      const bool goes_on = take(chain, results.ids + place, results.logits + place, rules);
+      num_drafted[chain.index] = chain.num_drafted;
       if (!goes_on) continue;
-      std::copy_n(stream.data() + row * size, size,
-                  stream.data() + static_cast<int64_t>(growing.size()) * size);
-      growing.push_back(chain);
+      const float* output = hidden.data() + last_rows[i] * size;
+      outputs.insert(outputs.end(), output, output + size);
+      growing.push_back(std::move(chain));
     }
     chains = std::move(growing);
+    hidden = std::move(outputs);
   }
-  return num_levels;
+  return num_drafted;
 }
 
 }  // namespace oneglance

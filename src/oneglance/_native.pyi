@@ -192,14 +192,14 @@ def attend(pass_: Pass, cache: KvCache, layer: int, workspace: Workspace, querie
 class ChainHead:
     """What an EAGLE-3 head is made of, to draft chains."""
 
-    def __init__(self, *, embedding: PackedMatrix, eps: float, embedding_norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], feature_norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], norm_before_residual: bool, layers: tuple, head: Head, target_ids: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)]) -> None: ...
+    def __init__(self, *, embedding: PackedMatrix, fc: PackedMatrix, fc_bias: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)] | None, eps: float, embedding_norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], feature_norm: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], norm_before_residual: bool, layers: tuple, head: Head, target_ids: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)]) -> None: ...
 
     @property
     def num_ids(self) -> int: ...
 
-def grow_chains(head: ChainHead, tokens: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], positions: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], most: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], reaches: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)], page_starts: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], pages: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], hidden: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], cache: KvCache, workspace: Workspace, min_confidence: float, end_ids: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], ids: Annotated[NDArray[numpy.int64], dict(order='C', device='cpu')], logits: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')]) -> list[int]:
+def grow_chains(head: ChainHead, row_starts: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], tokens: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], positions: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], most: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], page_starts: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], pages: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], features: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], cache: KvCache, workspace: Workspace, min_confidence: float, end_ids: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], ids: Annotated[NDArray[numpy.int64], dict(order='C', device='cpu')], logits: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')]) -> list[int]:
     """
-    Grows chains of draft tokens and returns how many levels each got; the best tokens of each level and their logits go to ids and logits [chains, levels, number wanted].
+    Drafts chains behind rows whose features are known; returns how many tokens each got. The best tokens of each place and their logits go to ids and logits [chains, places, number wanted].
     """
 
 class Rows:

@@ -1,4 +1,4 @@
-"""Chains of a head in one call are their levels one by one, bit for bit, alone and in company."""
+"""Chains of a head in one call are their passes one by one, bit for bit, alone and in company."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from oneglance import _native
 from tests.native.attention_oracle import Floats, assert_same_bits, chain, ints, make_pass
 from tests.native.test_layer import CONTEXT, EPS, ISAS, Model, Sizes, random_stream
 
-WIDTH, VOCABULARY, NUM_TOP = 64, 101, 5
+WIDTH, FEATURES, VOCABULARY, NUM_TOP = 64, 160, 101, 5
 FIRST = Sizes(given=2 * WIDTH)
-MOST_LEVELS = 4
+MOST_TOKENS = 4
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where a chain goes on."""
+    """What a chain begins from."""
 
-    token: int
+    tokens: tuple[int, ...]
     position: int
     most: int
     pages: tuple[int, ...]
-    reach: float = 1.0
 
 
 STARTS = [
-    Start(token=3, position=1, most=4, pages=(4,)),
-    Start(token=100, position=30, most=3, pages=(0, 3, 1), reach=0.9),
-    Start(token=57, position=16, most=4, pages=(2, 5)),
-    Start(token=8, position=7, most=1, pages=(6,)),
+    Start(tokens=(3,), position=0, most=4, pages=(4,)),
+    Start(tokens=(100, 0, 7), position=28, most=3, pages=(0, 3, 1)),
+    Start(tokens=(57, 57), position=15, most=4, pages=(2, 5)),
+    Start(tokens=(8,), position=7, most=1, pages=(6,)),
 ]
+NUM_ROWS = sum(len(start.tokens) for start in STARTS)
 
 
 class Chains:
@@ -52,20 +52,26 @@ class Chains:
         self.norm_before_residual = norm_before_residual
         rng = np.random.default_rng(11)
         self.embedding = self.matrix(rng, VOCABULARY)
+        self.fc = self.matrix(rng, WIDTH, FEATURES)
+        self.fc_bias = rng.standard_normal(WIDTH, dtype=np.float32)
         self.target_ids = ints(np.sort(rng.permutation(VOCABULARY)[:40]))
         self.layers = (self.model.layer, second)
         norms = 1 + 0.2 * rng.standard_normal((3, WIDTH), dtype=np.float32)
         self.embedding_norm, self.feature_norm, norm = norms
         self.output = _native.Head(norm=norm, matrix=self.matrix(rng, 48), eps=EPS)
         self.head = _native.ChainHead(**self.arguments())
-        self.hidden = random_stream(len(STARTS), WIDTH, seed=5)
+        self.features = random_stream(NUM_ROWS, FEATURES, seed=5)
         for number, start in enumerate(STARTS):
+            if start.position == 0:
+                continue
             stream = random_stream(start.position, WIDTH, seed=20 + number)
             self.pass_through(stream, [chain(0, start.position, list(start.pages))])
 
     def arguments(self) -> dict[str, Any]:
         return {
             "embedding": self.embedding,
+            "fc": self.fc,
+            "fc_bias": self.fc_bias,
             "eps": EPS,
             "embedding_norm": self.embedding_norm,
             "feature_norm": self.feature_norm,
@@ -75,9 +81,11 @@ class Chains:
             "target_ids": self.target_ids,
         }
 
-    def matrix(self, rng: np.random.Generator, outputs: int) -> _native.PackedMatrix:
-        values = rng.standard_normal((outputs, WIDTH), dtype=np.float32)
-        return _native.pack(values.view(np.uint8), "F32", outputs, WIDTH, 1, "auto", 1)
+    def matrix(
+        self, rng: np.random.Generator, outputs: int, inputs: int = WIDTH
+    ) -> _native.PackedMatrix:
+        values = rng.standard_normal((outputs, inputs), dtype=np.float32)
+        return _native.pack(values.view(np.uint8), "F32", outputs, inputs, 1, "auto", 1)
 
     def pass_through(
         self, stream: Floats, trees: list[Any], inputs: Floats | None = None
@@ -92,19 +100,19 @@ class Chains:
         return result
 
     def grow(
-        self, starts: list[Start], hidden: Floats, min_confidence: float = 0.0, ends: Any = ()
+        self, starts: list[Start], features: Floats, min_confidence: float = 0.0, ends: Any = ()
     ) -> tuple[list[int], NDArray[np.int64], Floats]:
-        shape = (len(starts), MOST_LEVELS, NUM_TOP)
+        shape = (len(starts), MOST_TOKENS, NUM_TOP)
         ids, logits = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=np.float32)
         counts = _native.grow_chains(
             self.head,
-            tokens=ints([start.token for start in starts]),
+            row_starts=ints(np.cumsum([0, *(len(start.tokens) for start in starts)])),
+            tokens=ints([token for start in starts for token in start.tokens]),
             positions=ints([start.position for start in starts]),
             most=ints([start.most for start in starts]),
-            reaches=np.array([start.reach for start in starts]),
             page_starts=ints(np.cumsum([0, *(len(start.pages) for start in starts)])),
             pages=ints([page for start in starts for page in start.pages]),
-            hidden=hidden,
+            features=features,
             cache=self.cache,
             workspace=self.workspace,
             min_confidence=min_confidence,
@@ -114,24 +122,30 @@ class Chains:
         )
         return counts, ids, logits
 
-    def levels(self, start: Start, hidden: Floats) -> list[tuple[NDArray[np.int64], Floats, float]]:
-        """One level after the other from the parts: best tokens, their logits, the reach."""
+    def one_by_one(self, number: int) -> list[tuple[NDArray[np.int64], Floats, float]]:
+        """A chain pass by pass from the parts: best tokens of each place, their logits, reach."""
+        start = STARTS[number]
+        first = sum(len(each.tokens) for each in STARTS[:number])
+        features = self.features[first : first + len(start.tokens)]
+        hidden = _native.matmul(self.runtime, self.fc, features) + self.fc_bias
+        tokens, position, reach = list(start.tokens), start.position, 1.0
         found = []
-        token, reach = start.token, start.reach
-        for level in range(start.most):
-            embedded = _native.embed(self.runtime, self.embedding, ints([token]))
+        for _ in range(start.most):
+            embedded = _native.embed(self.runtime, self.embedding, ints(tokens))
             other = _native.rms_norm(self.runtime, embedded, self.embedding_norm, EPS)
             normed = _native.rms_norm(self.runtime, hidden, self.feature_norm, EPS)
             stream = normed if self.norm_before_residual else hidden
-            tree = chain(start.position + level, 1, list(start.pages))
-            hidden = self.pass_through(stream, [tree], np.concatenate([other, normed], axis=1))
+            tree = chain(position, len(tokens), list(start.pages))
+            outputs = self.pass_through(stream, [tree], np.concatenate([other, normed], axis=1))
+            hidden = outputs[-1:].copy()
             ids: NDArray[np.int64] = np.empty((1, NUM_TOP), dtype=np.int64)
             logits = np.empty(ids.shape, dtype=np.float32)
             _native.head_top(
                 self.output, self.workspace, hidden, ints([0]), len(self.target_ids), ids, logits
             )
             best = self.target_ids[ids[0]].astype(np.int64)
-            token = int(best[0])
+            position += len(tokens)
+            tokens = [int(best[0])]
             shares = np.exp(logits[0].astype(np.float64) - float(logits[0, 0]))
             reach /= float(shares.sum())
             found.append((best, logits[0], reach))
@@ -140,49 +154,46 @@ class Chains:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("norm_before_residual", [False, True])
-def test_all_levels_at_once_are_the_levels_one_by_one(isa: str, norm_before_residual: bool) -> None:
+def test_whole_chains_are_those_pass_by_pass(isa: str, norm_before_residual: bool) -> None:
     chains = Chains(isa, norm_before_residual=norm_before_residual)
-    counts, ids, logits = chains.grow(STARTS, chains.hidden)
+    counts, ids, logits = chains.grow(STARTS, chains.features)
     assert counts == [start.most for start in STARTS]
     for number, start in enumerate(STARTS):
-        alone = chains.levels(start, chains.hidden[number, None])
-        for level, (best, scores, _) in enumerate(alone):
-            assert ids[number, level].tolist() == best.tolist()
-            assert_same_bits(logits[number, level], scores)
-        assert (ids[number, start.most :] == -1).all(), "what is no level is left alone"
+        for place, (best, scores, _) in enumerate(chains.one_by_one(number)):
+            assert ids[number, place].tolist() == best.tolist()
+            assert_same_bits(logits[number, place], scores)
+        assert (ids[number, start.most :] == -1).all(), "what is no place is left alone"
     assert len({int(each) for each in ids[:, :, 0].ravel()}) > 4, "chains that differ"
 
 
 def test_threads_leave_no_trace() -> None:
     one, three = Chains(num_threads=1), Chains(num_threads=3)
-    assert_same_bits(one.grow(STARTS, one.hidden)[2], three.grow(STARTS, three.hidden)[2])
+    assert_same_bits(one.grow(STARTS, one.features)[2], three.grow(STARTS, three.features)[2])
 
 
 def test_a_chain_ends_where_its_reach_falls_and_others_go_on() -> None:
     chains = Chains()
-    alone = [chains.levels(start, chains.hidden[[i]]) for i, start in enumerate(STARTS)]
-    least = sorted(reach for levels in alone for *_, reach in levels)[len(STARTS)]
-    counts, *_ = chains.grow(STARTS, chains.hidden, min_confidence=least)
-    for count, start, levels in zip(counts, STARTS, alone, strict=True):
-        below = [level for level, (*_, reach) in enumerate(levels) if reach < least]
-        assert count == min([start.most, *(level + 1 for level in below)])
+    alone = [chains.one_by_one(number) for number in range(len(STARTS))]
+    least = sorted(reach for places in alone for *_, reach in places)[len(STARTS)]
+    counts, *_ = chains.grow(STARTS, chains.features, min_confidence=least)
+    for count, start, places in zip(counts, STARTS, alone, strict=True):
+        below = [place for place, (*_, reach) in enumerate(places) if reach < least]
+        assert count == min([start.most, *(place + 1 for place in below)])
     assert len(set(counts)) > 2
 
 
 def test_a_chain_ends_with_the_text() -> None:
     chains = Chains()
-    (levels, *_) = [chains.levels(start, chains.hidden[[i]]) for i, start in enumerate(STARTS[:1])]
-    ending = int(levels[1][0][0])
-    counts, *_ = chains.grow(STARTS[:1], chains.hidden[:1], ends=(ending, 77))
-    tokens = [int(best[0]) for best, *_ in levels]
-    assert counts == [tokens.index(ending) + 1]
+    tokens = [int(best[0]) for best, *_ in chains.one_by_one(0)]
+    counts, *_ = chains.grow(STARTS[:1], chains.features[:1], ends=(tokens[1], 77))
+    assert counts == [tokens.index(tokens[1]) + 1]
 
 
-def test_a_broken_level_is_the_last() -> None:
+def test_a_broken_place_is_the_last() -> None:
     chains = Chains()
-    hidden = chains.hidden.copy()
-    hidden[1, 3] = np.nan
-    counts, _, logits = chains.grow(STARTS, hidden)
+    features = chains.features.copy()
+    features[3, 3] = np.nan  # of the second chain's last row
+    counts, _, logits = chains.grow(STARTS, features)
     assert counts == [4, 1, 4, 1]
     assert np.isnan(logits[1, 0, 0])
     assert np.isfinite(logits[[0, 2]]).all()
@@ -191,11 +202,12 @@ def test_a_broken_level_is_the_last() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"token": VOCABULARY}, IndexError, "token 101 does not exist"),
-        ({"token": -1}, IndexError, "token -1 does not exist"),
-        ({"most": 0}, ValueError, "1 to 4 levels"),
-        ({"most": 5}, ValueError, "1 to 4 levels"),
-        ({"position": 0}, ValueError, "behind a row"),
+        ({"tokens": (VOCABULARY,)}, IndexError, "token 101 does not exist"),
+        ({"tokens": (-1,)}, IndexError, "token -1 does not exist"),
+        ({"tokens": ()}, ValueError, "behind a row"),
+        ({"most": 0}, ValueError, "1 to 4 tokens"),
+        ({"most": 5}, ValueError, "1 to 4 tokens"),
+        ({"position": -1}, ValueError, "at least 0"),
         ({"position": 13}, ValueError, "too few pages"),
         ({"position": CONTEXT - 3, "pages": tuple(range(7)) * 3}, ValueError, "leave the context"),
         ({"pages": (-1,)}, IndexError, "page -1"),
@@ -206,8 +218,16 @@ def test_chains_that_do_not_fit_are_refused(
     change: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     chains = Chains(num_threads=1)
+    start = replace(STARTS[0], **change)
     with pytest.raises(error, match=message):
-        chains.grow([replace(STARTS[0], **change)], chains.hidden[:1])
+        chains.grow([start], chains.features[: len(start.tokens)])
+
+
+def test_features_that_do_not_fit_are_refused() -> None:
+    chains = Chains(num_threads=1)
+    for features in (chains.features[:1], chains.features[:, :64].copy()):
+        with pytest.raises(ValueError, match="features has length"):
+            chains.grow(STARTS, features)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +235,7 @@ def test_chains_that_do_not_fit_are_refused(
     [
         ({"layers": ()}, "a layer"),
         ({"embedding_norm": np.ones(32, dtype=np.float32)}, "norms"),
+        ({"fc_bias": np.ones(32, dtype=np.float32)}, "bias"),
         ({"target_ids": ints([])}, "1 to 48"),
         ({"target_ids": ints(range(49))}, "1 to 48"),
         ({"target_ids": ints([VOCABULARY])}, "target id 101"),
@@ -226,10 +247,12 @@ def test_heads_whose_parts_do_not_fit_are_refused(change: dict[str, Any], messag
         _native.ChainHead(**(chains.arguments() | change))
     with pytest.raises(ValueError, match="only the first layer"):
         _native.ChainHead(**(chains.arguments() | {"layers": chains.layers[::-1]}))
+    with pytest.raises(ValueError, match="differ in width"):
+        _native.ChainHead(**(chains.arguments() | {"fc": chains.embedding}))
 
 
 def test_more_tokens_than_there_are_cannot_be_wanted() -> None:
     chains = Chains(num_threads=1)
     chains.head = _native.ChainHead(**(chains.arguments() | {"target_ids": ints([1, 2, 3])}))
     with pytest.raises(ValueError, match="5 tokens cannot be chosen from 3"):
-        chains.grow(STARTS, chains.hidden)
+        chains.grow(STARTS, chains.features)

@@ -73,32 +73,27 @@ class EagleDrafter(ModelDrafter):
         return EagleCache(self._head, self._prefixes, prompt, self._prefill_chunk, tenant)
 
     def _grow(self, drafts: Sequence[Draft]) -> None:
-        """Adds all levels of greedy chains that are begun in one call, of others one level."""
+        """Makes greedy chains whole in one call; others get one level."""
         end_ids = drafts[0].session.context.eos_ids
         if not all(self._can_chain(draft, end_ids) for draft in drafts):
             super()._grow(drafts)
             return
         chains = [
-            Chain(
-                draft.session.cache.sequence,
-                tuple(draft.rows),
-                draft.max_depth - draft.tree.depths[draft.frontier[0]],
-                draft.tree.reaches[draft.frontier[0]],
-            )
+            Chain(draft.session.cache.sequence, tuple(draft.rows), draft.max_depth)
             for draft in drafts
         ]
         grown = self._head.grow_chains(chains, self._min_confidence, end_ids, NUM_COMPARED)
-        for draft, levels in zip(drafts, grown, strict=True):
-            for top in levels:
+        for draft, places in zip(drafts, grown, strict=True):
+            for top in places:
                 if draft.frontier:
                     draft.extend([self._best(draft, 0, top)], self._min_confidence)
             draft.frontier = []
 
     def _can_chain(self, draft: Draft, end_ids: frozenset[int]) -> bool:
-        """Whether all further levels may come from one call: greedy trees grow best first."""
-        is_begun = draft.num_evaluated > 0 and draft.session.context.eos_ids == end_ids
+        """Whether the draft may come from one call; greedy trees grow best first."""
+        is_new = draft.num_evaluated == 0 and draft.session.context.eos_ids == end_ids
         is_chain = isinstance(draft.growth, FixedShape)
-        return self._head.has_chains and is_begun and is_chain and self._takes_argmax(draft)
+        return self._head.has_chains and is_new and is_chain and self._takes_argmax(draft)
 
     def _begin(self, request: DraftRequest[DraftModelSession]) -> Draft | None:
         if isinstance(self._head, ParallelEagleEngine):

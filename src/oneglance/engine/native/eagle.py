@@ -104,18 +104,18 @@ class EagleEngine(CachedEngine):
         end_ids: AbstractSet[int],
         num_top: int,
     ) -> list[list[TopTokens]]:
-        """Evaluates all further levels of chains at once, each level's best token after the other.
+        """Drafts whole chains in one call, each token the best one after those before it.
 
-        Leaves the rows in flight, as passes would; nothing can be kept of them in a later pass.
+        Leaves the rows in flight, as a pass would; nothing can be kept of them in a later pass.
 
         Args:
-            chains: of different sequences, whose first levels are in flight.
+            chains: of different sequences, whose known rows' features were offered.
             min_confidence: a chain ends where the chance of its last token falls below it.
             end_ids: tokens after which a chain ends.
-            num_top: best tokens of a level.
+            num_top: best tokens of a place.
 
         Returns:
-            For each chain the best tokens of its levels, one row each, at least one level.
+            For each chain the best tokens of its places, one row each, at least one place.
 
         Raises:
             CapacityError: there are too few pages; nothing has changed.
@@ -123,13 +123,14 @@ class EagleEngine(CachedEngine):
         assert self._chains is not None, "this head has no chains"
         layers = EvaluatedLayers(self.config.num_layers, frozenset())
         self._book.begin_pass([chain.rows() for chain in chains], layers)
-        hidden = np.stack([self._outputs[chain.sequence][-1] for chain in chains])
+        features = [self._offered.pop(chain.sequence) for chain in chains]
         pages = [self._cache.pages(chain.sequence) for chain in chains]
-        positions = [self.length(chain.sequence) + len(chain.tokens) - 1 for chain in chains]
+        positions = [self.length(chain.sequence) for chain in chains]
+        rows = ChainRows(np.concatenate(features), positions, pages)
         return grow_chains(
             self._chains,
             chains,
-            ChainRows(hidden, positions, pages),
+            rows,
             ChainRules(min_confidence, end_ids, num_top),
             self._cache.storage,
             self._workspace,

@@ -1,6 +1,6 @@
-"""Chains of an EAGLE-3 head whose further levels the kernels evaluate in one call.
+"""Chains of an EAGLE-3 head, which the kernels draft in one call.
 
-Passes of a single row take a head less time than their preparation takes Python.
+A pass of a head takes less time than Python takes to prepare one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from oneglance import _native
 from oneglance.engine.base import SequenceId, TopTokens, TreeRows
+from oneglance.engine.native.description import Int32Array
 from oneglance.engine.native.eagle_weights import EagleWeights
 from oneglance.engine.pages import PageId
 from oneglance.heads.eagle_config import EagleConfig
@@ -22,44 +23,36 @@ from oneglance.types import Float32Array
 
 @dataclass(frozen=True)
 class Chain:
-    """A chain in the making.
+    """A draft to make.
 
     Attributes:
         sequence: an open sequence of the head.
-        tokens: of its rows; all but the last one are in flight, the last one was drafted.
-        most: levels to add at most, at least 1.
-        reach: how likely the last token is to be accepted.
+        tokens: of the rows whose features were offered.
+        most: tokens to draft at most, at least 1.
     """
 
     sequence: SequenceId
     tokens: tuple[int, ...]
     most: int
-    reach: float
 
     def rows(self) -> TreeRows:
-        """Rows in flight, the new ones with any tokens: as many as the chain can come to have."""
+        """The known rows and, with any tokens, as many more as the draft can come to have."""
         tokens = np.zeros(len(self.tokens) + self.most - 1, dtype=np.int64)
         tokens[: len(self.tokens)] = self.tokens
-        return TreeRows(
-            sequence=self.sequence,
-            tokens=tokens,
-            parents=np.arange(-1, len(tokens) - 1, dtype=np.int64),
-            wants_logits=np.zeros(len(tokens), dtype=np.bool_),
-            num_kept=len(self.tokens) - 1,
-        )
+        return TreeRows.chain(self.sequence, tokens.tolist(), False)
 
 
 @dataclass(frozen=True)
 class ChainRows:
-    """Where chains go on, in their order.
+    """What chains begin from, in their order.
 
     Attributes:
-        hidden: [chains, D] the outputs that drafted their last tokens.
-        positions: of these tokens' rows.
-        pages: of their sequences, with room for all levels.
+        features: [rows of all chains, F] of the target.
+        positions: of each chain's first row.
+        pages: of their sequences, with room for all rows.
     """
 
-    hidden: Float32Array
+    features: Float32Array
     positions: Sequence[int]
     pages: Sequence[Sequence[PageId]]
 
@@ -93,6 +86,8 @@ def make_chain_head(
         ids = np.arange(min(num_ids, weights.num_outputs))
     return _native.ChainHead(
         embedding=weights.embedding,
+        fc=weights.fc,
+        fc_bias=weights.fc_bias,
         eps=config.rms_norm_eps,
         embedding_norm=weights.embedding_norm,
         feature_norm=weights.feature_norm,
@@ -111,19 +106,19 @@ def grow_chains(
     storage: _native.KvCache,
     workspace: _native.Workspace,
 ) -> list[list[TopTokens]]:
-    """Evaluates all further levels of some chains, see `EagleEngine.grow_chains`."""
+    """Drafts some chains, see `EagleEngine.grow_chains`."""
     num_top = min(rules.num_top, head.num_ids)
     shape = (len(chains), max(chain.most for chain in chains), num_top)
     ids, logits = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.float32)
     counts = _native.grow_chains(
         head,
-        tokens=np.asarray([each.tokens[-1] for each in chains], dtype=np.int32),
+        row_starts=_starts([each.tokens for each in chains]),
+        tokens=_joined([each.tokens for each in chains]),
         positions=np.asarray(rows.positions, dtype=np.int32),
         most=np.asarray([each.most for each in chains], dtype=np.int32),
-        reaches=np.asarray([each.reach for each in chains], dtype=np.float64),
-        page_starts=np.asarray([0, *accumulate(map(len, rows.pages))], dtype=np.int32),
-        pages=np.asarray(list(chain.from_iterable(rows.pages)), dtype=np.int32),
-        hidden=rows.hidden,
+        page_starts=_starts(rows.pages),
+        pages=_joined(rows.pages),
+        features=rows.features,
         cache=storage,
         workspace=workspace,
         min_confidence=rules.min_confidence,
@@ -135,3 +130,11 @@ def grow_chains(
         [TopTokens(ids[i, level, None], logits[i, level, None]) for level in range(count)]
         for i, count in enumerate(counts)
     ]
+
+
+def _starts(parts: Sequence[Sequence[int]]) -> Int32Array:
+    return np.asarray([0, *accumulate(map(len, parts))], dtype=np.int32)
+
+
+def _joined(parts: Sequence[Sequence[int]]) -> Int32Array:
+    return np.asarray(list(chain.from_iterable(parts)), dtype=np.int32)
