@@ -1,0 +1,1 @@
+"""Recipes that make training material: each module writes one file from a seed."""
