@@ -145,11 +145,12 @@ def draft(
 def _run(options: TrainOptions, settings: TaskSettings) -> None:
     from rich.console import Console
 
+    from oneglance.bench.subject import without_folders
     from oneglance.cli.progress import progress_bar
     from oneglance.cli.provenance import provenance
     from oneglance.train.run import TrainingJob, collect_answers, train
 
-    command = shlex.join(["oneglance", *sys.argv[1:]])
+    command = without_folders(shlex.join(["oneglance", *sys.argv[1:]]))
     engine = Options(engine=options.engine, weights=options.weights, threads=options.threads)
     job = TrainingJob(
         model=options.model,
