@@ -83,6 +83,11 @@ class EagleEngine(CachedEngine):
         """Which engine this is, for reports: the target's."""
         return self._target.info
 
+    @property
+    def pass_bytes(self) -> int:
+        """What a pass reads of the packed matrices."""
+        return self._weights.pass_bytes
+
     def offer(self, sequence: SequenceId, features: Float32Array) -> None:
         """Gives the target's features for the first rows of a sequence's next tree.
 

@@ -30,8 +30,9 @@ class EagleWeights:
         num_outputs: V_d.
         target_ids: [V_d] which token of the target each output is; None: they are the same.
         mask_feature: [F] what rows of a parallel draft have as their feature, or None.
-        num_bytes: memory of the matrices that are not the target's: what a pass reads, but for an
-            output matrix that is the target's.
+        num_bytes: memory of the matrices that are not the target's.
+        pass_bytes: of the matrices that a pass reads, whosever they are; not of an embedding, of
+            which it reads a row for each token.
     """
 
     embedding: _native.PackedMatrix
@@ -45,6 +46,7 @@ class EagleWeights:
     target_ids: IntArray | None
     mask_feature: Float32Array | None
     num_bytes: int
+    pass_bytes: int
 
 
 def pack_eagle(
@@ -88,13 +90,17 @@ class _Packer:
         matrix, target_ids = self._output(target, target_head, num_ids)
         is_pair = config.kind == "eagle3"
         first = LAYER.format(layer=0)
+        fc = self.matrix("fc.weight")
+        layers = tuple(self._layer(index) for index in range(config.num_layers))
+        pass_bytes = self.num_bytes - (embedding.num_bytes if has_own else 0)
+        pass_bytes += matrix.num_bytes if matrix is target.head_matrix else 0
         return EagleWeights(
             embedding=embedding,
-            fc=self.matrix("fc.weight"),
+            fc=fc,
             fc_bias=self.vector("fc.bias"),
             embedding_norm=self.vector(f"{first}input_layernorm.weight") if is_pair else None,
             feature_norm=self.vector(f"{first}hidden_norm.weight"),
-            layers=tuple(self._layer(index) for index in range(config.num_layers)),
+            layers=layers,
             head=_native.Head(
                 norm=self.vector("norm.weight"), matrix=matrix, eps=config.rms_norm_eps
             ),
@@ -102,6 +108,7 @@ class _Packer:
             target_ids=target_ids,
             mask_feature=self.vector("mask_hidden"),
             num_bytes=self.num_bytes,
+            pass_bytes=pass_bytes,
         )
 
     def matrix(self, name: str) -> _native.PackedMatrix:
