@@ -51,7 +51,8 @@ class EagleCache(DraftCache):
         self._prefixes = prefixes
         self._chunk = chunk
         self._held = list(prompt[: engine.length(self.sequence) + 1])
-        self._pending = np.empty((0, engine.head_config.feature_size), dtype=np.float32)
+        # In parts, as they come: joined pass by pass they would be copied again and again.
+        self._pending: list[Float32Array] = []
 
     @property
     def num_held(self) -> int:
@@ -61,7 +62,7 @@ class EagleCache(DraftCache):
     @property
     def num_seen(self) -> int:
         """Positions whose features have come."""
-        return self.num_held + len(self._pending)
+        return self.num_held + self._num_pending
 
     def take(self, start: int, features: Float32Array, tokens: Sequence[int]) -> None:
         """Takes features of positions from `start` on, [rows, F]; some may be known already.
@@ -73,22 +74,23 @@ class EagleCache(DraftCache):
         """
         num_known = self.num_seen - start
         assert num_known >= 0, "features are missing"
-        self._pending = np.concatenate([self._pending, features[num_known:]])
-        num_ready = min(len(self._pending), len(tokens) - len(self._held))
+        if num_known < len(features):
+            self._pending.append(features[num_known:])
+        num_ready = min(self._num_pending, len(tokens) - len(self._held))
         if num_ready > MAX_PENDING:
             self._feed(tokens, num_ready - 1)
 
     def catch_up(self, tokens: Sequence[int]) -> list[int]:
         """The second tokens of the pairs that are pending, whose features are offered."""
         pending = tokens[len(self._held) :]
-        assert len(pending) == len(self._pending), "features are missing"
+        assert len(pending) == self._num_pending, "features are missing"
         if pending:
-            self._engine.offer(self.sequence, self._pending)
+            self._engine.offer(self.sequence, self._joined())
         return list(pending)
 
     def end_draft(self, tokens: Sequence[int], parents: Sequence[int]) -> None:  # noqa: ARG002
         """Keeps the rows of the real pairs, which come first, and drops the guesses."""
-        self._commit(tokens[: len(self._pending)])
+        self._commit(tokens[: self._num_pending])
 
     def settle(self, tokens: Sequence[int]) -> None:
         """Has nothing to do: what is held was decided before."""
@@ -105,7 +107,7 @@ class EagleCache(DraftCache):
         end = len(self._held) + count
         while len(self._held) < end:
             part = tokens[len(self._held) : min(end, len(self._held) + self._chunk)]
-            self._engine.offer(self.sequence, self._pending[: len(part)])
+            self._engine.offer(self.sequence, self._joined()[: len(part)])
             self._engine.forward(Batch((TreeRows.chain(self.sequence, part, False),)))
             self._commit(part)
 
@@ -113,7 +115,18 @@ class EagleCache(DraftCache):
         """Keeps the first rows in flight, those of pairs that end with these tokens."""
         self._engine.commit(self.sequence, range(len(tokens)))
         self._held.extend(tokens)
-        self._pending = self._pending[len(tokens) :]
+        rest = self._joined()[len(tokens) :]
+        self._pending = [rest] if len(rest) else []
+
+    @property
+    def _num_pending(self) -> int:
+        return sum(map(len, self._pending))
+
+    def _joined(self) -> Float32Array:
+        """[rows, F] all pending features."""
+        if len(self._pending) > 1:
+            self._pending = [np.concatenate(self._pending)]
+        return self._pending[0]
 
 
 def pairs(tokens: Sequence[int]) -> list[int]:
