@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from oneglance.bench.report import write_report
+from oneglance.bench.subject import without_folders
 from oneglance.heads.folder import PROVENANCE_FILE
 
 
@@ -25,7 +26,8 @@ def gather(folders: list[Path]) -> dict[str, Any]:
     """
     runs = {}
     for folder in folders:
-        runs[folder.name] = json.loads((folder / PROVENANCE_FILE).read_text(encoding="utf-8"))
+        run = json.loads((folder / PROVENANCE_FILE).read_text(encoding="utf-8"))
+        runs[folder.name] = run | {"command": without_folders(run["command"])}
     return {"runs": runs}
 
 

@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from oneglance.checkpoints.base import Checkpoint
-from oneglance.drafters.eagle import EagleDrafter
-from oneglance.engine.base import Engine
-from oneglance.engine.native.eagle import EagleEngine
-from oneglance.engine.native.eagle_parallel import ParallelEagleEngine
-from oneglance.engine.native.engine import NativeEngine
 from oneglance.heads.eagle_config import EagleConfig, default_feature_layers
-from oneglance.heads.eagle_files import read_eagle, write_eagle
+from oneglance.heads.eagle_files import write_eagle
 from oneglance.heads.eagle_names import SHARED, tensor_shapes
 from oneglance.heads.folder import HeadForm
 from oneglance.types import IntArray
-
-
-def random_eagle(
-    target: Checkpoint, engine: Engine, target_ids: IntArray, num_slots: int = 1
-) -> EagleDrafter:
-    """A drafter with random weights that never stops early.
-
-    Args:
-        target: the model.
-        engine: what it runs on.
-        target_ids: the tokens that it can draft, ascending.
-        num_slots: tokens of a pass of the head.
-    """
-    assert isinstance(engine, NativeEngine)
-    with tempfile.TemporaryDirectory() as folder:
-        write_random_eagle(Path(folder), target, target_ids, num_slots)
-        head = read_eagle(Path(folder), target.config)
-        kind = EagleEngine if num_slots == 1 else ParallelEagleEngine
-        size = target.tokenizer.vocab_size
-        head_engine = kind(head, engine, target.weights.head, size)
-    return EagleDrafter(head_engine, size, min_confidence=0.0)
 
 
 def write_random_eagle(

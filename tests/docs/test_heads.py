@@ -29,9 +29,11 @@ def test_runs_are_told_with_all_that_was_found() -> None:
 def test_gathered_is_the_provenance_of_each(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "provenance.json").write_text(json.dumps({"num_steps": name}))
+        (tmp_path / name / "provenance.json").write_text(
+            json.dumps({"command": f"train --out /some/where/{name}"})
+        )
     folders = [tmp_path / "b", tmp_path / "a"]
-    expected = {"runs": {"b": {"num_steps": "b"}, "a": {"num_steps": "a"}}}
+    expected = {"runs": {name: {"command": f"train --out {name}"} for name in ("b", "a")}}
     assert gather(folders) == expected
     assert list(gather(folders)["runs"]) == ["b", "a"]
     app = typer.Typer()

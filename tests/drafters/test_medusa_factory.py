@@ -13,6 +13,7 @@ from oneglance import LLM, SamplingParams, load
 from oneglance.config import EngineConfig
 from oneglance.control.length import Control
 from oneglance.control.part import PartLength
+from oneglance.drafters import factory
 from oneglance.drafters.factory import make_drafter
 from oneglance.drafters.first_token import TEXTS
 from oneglance.drafters.medusa_measured import ReadText, measured, read_text
@@ -21,6 +22,7 @@ from oneglance.engine.base import TopTokens
 from oneglance.errors import CheckpointError, ParameterError, UnsupportedError
 from oneglance.heads.medusa import MedusaConfig
 from oneglance.heads.medusa_files import write_medusa
+from oneglance.heads.shipped import size_of
 from oneglance.testing import ScriptedEngine, random_script
 from oneglance.types import Float32Array
 from tests.drafters.test_medusa import LinearHeads
@@ -132,7 +134,21 @@ def test_auto_uses_shipped_heads_that_match(llm: LLM, folder: Path, tmp_path: Pa
     config = llm.checkpoint.config
     places = {"medusa": write_random(tmp_path / "random", config.hidden_size, config.vocab_size)}
     assert make_drafter("auto", setup).name == "suffix"
-    assert make_drafter("auto", setup_of(llm)).name == "suffix"
+    assert make_drafter("auto", setup_of(llm)).name == "suffix"  # its head is no cheap one
+
+
+def test_auto_takes_no_head_that_is_dear_beside_its_target(
+    llm: LLM, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shipped(kind: str, target: object) -> Path | None:
+        del target
+        return folder if kind == "medusa" else None
+
+    setup = replace(setup_of(llm), shipped_heads=shipped)
+    share = size_of(folder) / llm.engine.pass_bytes
+    for most, name in ((1.01 * share, "suffix+medusa"), (0.99 * share, "suffix")):
+        monkeypatch.setattr(factory, "_CHEAP_HEAD", most)
+        assert make_drafter("auto", setup).name == name
 
 
 def test_another_engine_is_refused(llm: LLM, folder: Path) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from oneglance.checkpoints import load_checkpoint
-from oneglance.heads.shipped import FOLDER, SHIPPED, HeadKind, Identity, identity_of, shipped_heads
+from oneglance.heads.shipped import (
+    FOLDER,
+    SHIPPED,
+    HeadKind,
+    Identity,
+    identity_of,
+    shipped_heads,
+    size_of,
+)
 from tests.tiny_models import TinyShape, write_tiny_gguf
 
 
@@ -24,4 +32,4 @@ def test_what_is_listed_is_there_and_small() -> None:
     for name in SHIPPED.values():
         files = list((FOLDER / name).iterdir())
         assert {"config.json", "provenance.json", "README.md"} <= {file.name for file in files}
-        assert sum(file.stat().st_size for file in files) < 12e6
+        assert size_of(FOLDER / name) < 12e6

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from tests.heads.medusa_heads import fitted_heads
 from tests.partial_models import without_layers
-from tests.random_eagle import random_eagle
 
 from benchmarks.float_copies import with_float_weights
 from oneglance import LLM, Completion, Constraint, SamplingParams, load
@@ -158,14 +157,6 @@ def medusa(llm: LLM) -> Drafter[Any]:
     return MedusaDrafter(heads, llm.checkpoint.config.num_layers)
 
 
-@cache  # packing takes a moment
-def eagle_head(llm: LLM) -> Drafter[Any]:
-    """A random head that can only draft the most frequent tokens, so that some are accepted."""
-    words = [",", ".", " the", "\n", " and", " of", " a", " to", " is", " in", " The", ":"]
-    ids = sorted(token for word in words for token in llm.tokenizer.encode(word))
-    return random_eagle(llm.checkpoint, llm.engine, np.array(ids))
-
-
 CASES = [
     Case("ngram"),
     Case("suffix"),
@@ -175,7 +166,8 @@ CASES = [
     Case("cascade:ngram,draft", make=cascade_of_ngram),
     Case("cascade:draft,draft", make=cascade_of_models),
     Case("draft:OTHER_VOCABULARY"),
-    Case("eagle", make=eagle_head),
+    Case("eagle"),
+    Case("suffix+eagle"),
     Case("self:lowbit", make=low_bit_copy),
     Case("self:skip:10,18"),
     Case("self:exit:28"),
@@ -205,7 +197,6 @@ def llm() -> Iterator[LLM]:
         yield llm
     low_bit_copy.cache_clear()
     medusa.cache_clear()
-    eagle_head.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,15 @@ from oneglance.drafters.setup import DrafterSetup
 from oneglance.drafters.spec import split_spec
 from oneglance.engine.native import why_unavailable
 from oneglance.errors import ParameterError, UnsupportedError
-from oneglance.heads.shipped import HeadKind
+from oneglance.heads.shipped import HeadKind, size_of
 from oneglance.registry import Registry
 
 DrafterFactory = Callable[[str, DrafterSetup], Drafter[Any]]
 """Makes a drafter from the text after the colon ("" if there is none) and the setup."""
+
+_CHEAP_HEAD = 0.04
+"""Of what a pass of the target reads, the share up to which `auto` takes a head. The one for
+SmolLM2 reads a twelfth: in most texts it gave back less than it cost (docs/drafters.md)."""
 
 DRAFTERS: Registry[DrafterFactory] = Registry("drafter")
 
@@ -63,9 +67,11 @@ def _auto(setup: DrafterSetup) -> Drafter[Any]:
 
 
 def _shipped_kinds(setup: DrafterSetup) -> list[HeadKind]:
-    """Kinds of heads that come with the package for the target, the better one first."""
+    """Kinds of cheap heads that come with the package for the target, the better one first."""
     kinds: tuple[HeadKind, ...] = ("eagle", "medusa")
-    return [kind for kind in kinds if setup.shipped_heads(kind, setup.target) is not None]
+    folders = {kind: setup.shipped_heads(kind, setup.target) for kind in kinds}
+    most = _CHEAP_HEAD * setup.target_engine.pass_bytes
+    return [kind for kind, folder in folders.items() if folder and size_of(folder) <= most]
 
 
 def _cascade(argument: str, setup: DrafterSetup) -> Drafter[Any]:

@@ -19,7 +19,15 @@ Identity = tuple[str, int, int, int, str]
 
 FOLDER = Path(__file__).parent
 
-SHIPPED: Mapping[tuple[HeadKind, Identity], str] = {}
+_SMOLLM2: Identity = (
+    "llama",
+    30,
+    576,
+    49152,
+    "dc5c46b5162a5d45cd4a5fea100f4ccffea5dd56a63b864add990bf3227f1fc0",
+)
+
+SHIPPED: Mapping[tuple[HeadKind, Identity], str] = {("eagle", _SMOLLM2): "smollm2-135m-eagle"}
 """Kind of heads and model to the name of their folder."""
 
 
@@ -54,3 +62,8 @@ def shipped_heads(
         return None
     name = table.get((kind, identity_of(target)))
     return None if name is None else FOLDER / name
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of the files of some heads."""
+    return sum(file.stat().st_size for file in folder.iterdir())
