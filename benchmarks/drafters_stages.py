@@ -39,7 +39,11 @@ class Stage:
 
 
 STAGES = {
-    "default": Stage("The default model", DEFAULT_MODEL, ("ngram", "suffix", "lookahead")),
+    "default": Stage(
+        "The default model",
+        DEFAULT_MODEL,
+        ("ngram", "suffix", "lookahead", "eagle", "suffix+eagle"),
+    ),
     "pair": Stage(
         "The real pair on functions to complete",
         PAIR_TARGET,
