@@ -27,7 +27,18 @@ _SMOLLM2: Identity = (
     "dc5c46b5162a5d45cd4a5fea100f4ccffea5dd56a63b864add990bf3227f1fc0",
 )
 
-SHIPPED: Mapping[tuple[HeadKind, Identity], str] = {("eagle", _SMOLLM2): "smollm2-135m-eagle"}
+_QWEN_CODER: Identity = (
+    "qwen2",
+    28,
+    1536,
+    151936,
+    "5738d2ea26a09ab9b893753aa6f415eebbd93aeb6dd33f89e180c4356a41ee33",
+)
+
+SHIPPED: Mapping[tuple[HeadKind, Identity], str] = {
+    ("eagle", _SMOLLM2): "smollm2-135m-eagle",
+    ("eagle", _QWEN_CODER): "qwen2.5-coder-1.5b-eagle",
+}
 """Kind of heads and model to the name of their folder."""
 
 
