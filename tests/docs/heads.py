@@ -34,7 +34,7 @@ def blocks() -> dict[str, str]:
 def shipped_grid(heads: dict[str, dict[str, Any]]) -> Grid:
     """A row for each head that comes with the package."""
     return Grid(
-        "",
+        "Heads of the package, on held-out answers",
         ("head", "target", "megabytes", "trained on", "rows seen", *_found_columns(3)),
         tuple(
             (
@@ -70,7 +70,7 @@ def ablation_grid(runs: dict[str, dict[str, Any]]) -> Grid:
             )
         )
     return Grid(
-        "",
+        "Trainings on the same answers",
         (
             "layers",
             "ffn",

@@ -25,8 +25,8 @@ DrafterFactory = Callable[[str, DrafterSetup], Drafter[Any]]
 """Makes a drafter from the text after the colon ("" if there is none) and the setup."""
 
 _CHEAP_HEAD = 0.04
-"""Of what a pass of the target reads, the share up to which `auto` takes a head. The one for
-SmolLM2 reads a twelfth: in most texts it gave back less than it cost (docs/drafters.md)."""
+"""Of what a pass of the target reads, the size up to which `auto` takes a head. That for SmolLM2 is
+twice as large, and gives back no more than it costs (docs/drafters.md)."""
 
 DRAFTERS: Registry[DrafterFactory] = Registry("drafter")
 
