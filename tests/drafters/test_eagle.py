@@ -185,6 +185,18 @@ def test_chains_in_one_call_are_those_of_a_pass_a_token(
     assert len({len(draft) for draft in found[0]}) > 1
 
 
+def test_a_chain_beside_a_tree_is_that_of_a_request_alone(pair: Pair) -> None:
+    """They begin together, level by level, and the chain goes on when the tree has ended."""
+    drafter = drafter_of(pair)
+    alone = [
+        propose(drafter, shown(pair, drafter, TOKENS[:5]), 4),
+        propose(drafter, shown(pair, drafter, TOKENS[:9]), 2, 5),
+    ]
+    sessions = [shown(pair, drafter_of(pair), TOKENS[:count]) for count in (5, 9)]
+    requests = [DraftRequest(sessions[0], 4), DraftRequest(sessions[1], 2, 5)]
+    assert all(map(same, alone, drafter.propose(requests)))
+
+
 @pytest.mark.parametrize(("count", "nodes"), [(0, None), (0, 4), (3, 0)])
 def test_nothing_is_drafted_where_nothing_is_asked_for(
     pair: Pair, count: int, nodes: int | None
