@@ -13,6 +13,7 @@ from oneglance.audit.model.audit import audit_model
 from oneglance.audit.model.bits import audit_bits, compare, forked, one_by_one, together
 from oneglance.audit.model.identity import audit_identity, plain_answers
 from oneglance.audit.model.law import ModelSizes, audit_law, sample
+from oneglance.audit.model.record import RecordingDrafter
 from oneglance.audit.model.subject import PROMPTS, Subject
 from oneglance.audit.statistics import counts_p, uniform_p
 from oneglance.audit.tally import Tally
@@ -20,7 +21,7 @@ from oneglance.audit.verdict import settle
 from oneglance.checkpoints import load_checkpoint
 from oneglance.config import EngineConfig
 from oneglance.decode.sequence import Vocabulary
-from oneglance.drafters.base import DraftHints
+from oneglance.drafters.base import Drafter, DraftHints
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
 from oneglance.drafting import DrafterSet
@@ -109,6 +110,34 @@ def test_a_right_model_passes(tiny: Path) -> None:
     assert ("self:skip:1", "tokens that drafts favour") in checks
     assert all(verdict.power for verdict in verdicts if verdict.check == "sampled tokens")
     assert told[-1] == "done"
+
+
+@pytest.mark.parametrize("drafter", ["eagle", "suffix+eagle"])
+def test_a_head_that_reads_states_passes(drafter: str) -> None:
+    """Record and negative control show it what it needs to see."""
+    verdicts = audit_model("smollm2-135m", [drafter], sizes=TINY_SIZES, prompts=TEXTS)
+    assert {verdict.status for verdict in verdicts} <= {"pass", "unclear", "not offered"}
+    assert (drafter, "sampled tokens") in {(each.subject, each.check) for each in verdicts}
+
+
+def test_the_record_hides_nothing_of_its_drafter() -> None:
+    """Whatever a drafter has or does, the one that records it has or passes on."""
+
+    class Special(NgramDrafter):
+        """Has another value of everything."""
+
+    inner = Special()
+    for name, value in vars(Drafter).items():
+        if not name.startswith("_") and isinstance(value, bool | int | float | tuple):
+            setattr(inner, name, (3,) if isinstance(value, tuple) else value + 1)
+    recording = RecordingDrafter(inner, V, seed=0)
+    for name, value in vars(Drafter).items():
+        if name.startswith("_"):
+            continue
+        if callable(value):
+            assert name in vars(RecordingDrafter), f"{name} is not passed on"
+        else:
+            assert getattr(recording, name) == getattr(inner, name) != value, name
 
 
 @pytest.mark.parametrize("kind", DRAFTERS)

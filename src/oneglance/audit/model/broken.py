@@ -41,16 +41,23 @@ class BrokenDecoder(Decoder):
         requests = [sequence.draft_request(len(sequences)) for sequence in sequences]
         proposals = self.drafter.propose(requests)
         pairs = list(zip(sequences, proposals, strict=True))
-        output = self.target.forward(Batch(tuple(each.rows(draft) for each, draft in pairs)))
+        layers = self.drafter.hidden_layers
+        rows = tuple(each.rows(draft) for each, draft in pairs)
+        output = self.target.forward(Batch(rows, layers))
         deliveries = []
-        for (sequence, proposal), logits in zip(pairs, output.logits, strict=True):
+        for place, (sequence, proposal) in enumerate(pairs):
+            logits = output.logits[place]
             law = sequence.law(logits, proposal)
             assert isinstance(sequence.noise, Noise), "the control is for requests without a seed"
             acceptance = self.rule(proposal, law, sequence.noise)
-            rows = [0, *(node + 1 for node in acceptance.path)]
-            self.target.commit(sequence.handle, rows)
+            start = self.target.length(sequence.handle)
+            path = [0, *(node + 1 for node in acceptance.path)]
+            self.target.commit(sequence.handle, path)
             decided, delivery = sequence.deliver(proposal, acceptance, law)
             self.drafter.see(sequence.session, proposal, logits)
+            if layers:
+                hidden = {layer: output.hidden[layer][place][path] for layer in layers}
+                self.drafter.see_hidden(sequence.session, start, hidden)
             self.drafter.observe(sequence.session, decided)
             deliveries.append(delivery)
         return deliveries

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,9 @@ class RecordingDrafter(Drafter[_Session]):
         self.uses_prediction = inner.uses_prediction
         self.reaches_further = inner.reaches_further
         self.num_further = inner.num_further
+        self.is_plain = inner.is_plain
+        self.hidden_layers = inner.hidden_layers
+        self.own_bytes = inner.own_bytes
         self.samples = Samples()
         self._inner = inner
         self._vocab_size = vocab_size
@@ -101,6 +104,14 @@ class RecordingDrafter(Drafter[_Session]):
         session.proposal, session.logits = proposal, logits[:, : self._vocab_size].copy()
         self._inner.see(session.inner, proposal, logits)
 
+    def first_unseen(self, session: _Session) -> int:
+        """As the drafter itself."""
+        return self._inner.first_unseen(session.inner)
+
+    def see_hidden(self, session: _Session, start: int, hidden: Mapping[int, Float32Array]) -> None:
+        """As the drafter itself."""
+        self._inner.see_hidden(session.inner, start, hidden)
+
     def observe(self, session: _Session, tokens: Sequence[int]) -> None:
         """Records the tokens of a pass."""
         proposal, logits = session.proposal, session.logits
@@ -125,6 +136,10 @@ class RecordingDrafter(Drafter[_Session]):
     def close(self, session: _Session) -> None:
         """Ends the request."""
         self._inner.close(session.inner)
+
+    def shutdown(self) -> None:
+        """As the drafter itself."""
+        self._inner.shutdown()
 
 
 def favoured_tokens(
