@@ -105,8 +105,9 @@ def test_ctrl_c_stops_the_answer_and_keeps_it(slow_model: str) -> None:
 
 
 def test_the_stopped_answer_is_part_of_the_next_prompt(slow_model: str) -> None:
-    num_tokens = 150
-    with Terminal("chat", "-m", slow_model, "-n", str(num_tokens), *FIXED) as terminal:
+    num_tokens = 1500  # without drafts, so that there is time to interrupt them
+    given = ("-m", slow_model, "-n", str(num_tokens), "-d", "none", *FIXED)
+    with Terminal("chat", *given) as terminal:
         terminal.expect("> ")
         terminal.type("hello\n")
         terminal.expect("CCC")
