@@ -241,7 +241,8 @@ def test_a_difference_between_the_runs_is_told(slow_llm: LLM) -> None:
 def test_no_round_drafts_from_an_earlier_one(slow_llm: LLM) -> None:
     settings = SETTINGS.model_copy(update={"allowed_drafters": ("suffix:global",)})
     with serving(slow_llm, settings) as running:
-        body = ASK | {"speculation": {"drafter": "suffix:global"}, "ignore_eos": True}
+        speculation = {"drafter": "suffix:global", "k": 8}  # "auto" goes by the clock
+        body = ASK | {"speculation": speculation, "ignore_eos": True}
         told(running, TRACE, body)
         remembered = trace_of(told(running, TRACE, body))
         race = told(running, RACE, body | {"rounds": 2})[-1]["race"]
