@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -177,6 +178,11 @@ def test_it_may_begin_from_another_head(answered: Answered, tmp_path: Path, name
             )
     with pytest.raises(ParameterError, match=r"has intermediate_size = \d+, not 16"):
         make_task(answered, replace(settings, init=str(tmp_path / "head"), ffn=16))
+    config = tmp_path / "head" / "config.json"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(re.sub(r'("rope_theta": )[0-9.]+', r"\g<1>77.0", text), encoding="utf-8")
+    with pytest.raises(ParameterError, match=r"has rope_theta = 77.0, not"):
+        make_task(answered, replace(settings, init=str(tmp_path / "head")))
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,20 @@ SHAPE = (
     "hidden_size",
     "num_layers",
     "intermediate_size",
+    "num_heads",
+    "num_kv_heads",
+    "head_dim",
     "feature_layers",
     "num_slots",
     "norm_before_residual",
+    "has_fc_bias",
+    "has_qkv_bias",
+    "has_qk_norm",
+    "rope_theta",
+    "rope_scaling",
 )
-"""Fields of `EagleConfig` in which a head must be like the one that begins from it; what else there
-is follows from the target."""
+"""Fields of `EagleConfig` in which a head must be like the one that begins from it: published heads
+may differ in any of them."""
 
 
 def check_init(init: str) -> None:
