@@ -67,6 +67,12 @@ def test_from_prompts_to_drafters(folder: Path, capsys: pytest.CaptureFixture[st
     assert (
         main(["generate", "Hi", "-m", "tiny.gguf", "-d", "draft:small/draft.gguf", "-n", "5"]) == 0
     )
+    # Of answers that were collected before, more are learned from.
+    more = ["--data", "prompts.jsonl", "--seed", "5", "--num-answers", "8", "--more-answers"]
+    assert train("medusa", *more, "head/answers", "--out", "both") == 0
+    facts = json.loads((folder / "both" / "provenance.json").read_text())["collection"]
+    assert facts["num_answers"] == 28
+    assert [facts["seed"], *(each["seed"] for each in facts["more_answers"])] == [5, 0]
     assert train("eagle", *answers, "--out", "other", "--features", "3") == 2
     assert "lack the states of layer 3" in capsys.readouterr().err
     write_tiny_gguf(folder / "another.gguf", seed=4, shape=TinyShape(num_layers=4))

@@ -146,6 +146,25 @@ def test_a_collection_of_another_making_is_refused(answered: Answered, tmp_path:
         Collection(tmp_path)
 
 
+def test_several_collections_are_one(answered: Answered, tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "more.jsonl", 30)
+    other = replace(answered.plan, prompts=(prompts,), num_answers=5, seed=9)
+    collect(answered.llm, other, LAYERS, tmp_path / "more")
+    both = Collection(answered.folder, tmp_path / "more")
+    items = [both.item(index) for index in range(len(both))]
+    assert [(each.tokens.tolist(), each.hidden.tobytes()) for each in items] == [
+        (tokens, hidden)
+        for folder in (answered.folder, tmp_path / "more")
+        for tokens, _, hidden, _ in contents(folder)
+    ]
+    assert both.manifest["seed"] == answered.plan.seed
+    assert [each["seed"] for each in both.manifest["more_answers"]] == [9]
+    assert "more_answers" not in answered.collection.manifest
+    collect(answered.llm, other, (4,), tmp_path / "fewer")
+    with pytest.raises(ParameterError, match=r"fewer' have hidden_layers = \[4\], those in"):
+        Collection(answered.folder, tmp_path / "fewer")
+
+
 def test_prompts_that_are_too_long_are_left_out(answered: Answered, tmp_path: Path) -> None:
     plan = replace(answered.plan, max_prompt_tokens=60)
     report = collect(answered.llm, plan, LAYERS, tmp_path)

@@ -157,6 +157,7 @@ def _run(options: TrainOptions, settings: TaskSettings) -> None:
         settings=settings,
         training=options.training_plan(),
         answers=options.out / "answers" if options.answers is None else options.answers,
+        more_answers=tuple(options.more_answers),
         out=options.out,
         collection=options.collection_plan(),
         engine=engine.engine_config(),

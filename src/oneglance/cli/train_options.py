@@ -46,6 +46,14 @@ class TrainOptions:
         Path | None,
         typer.Option(help="Folder of the answers; by default OUT/answers.", metavar="FOLDER"),
     ] = None
+    more_answers: Annotated[
+        list[Path],
+        typer.Option(
+            help="Folder of answers that were collected before, to learn from too; may be "
+            "repeated.",
+            metavar="FOLDER",
+        ),
+    ] = field(default_factory=list)
     num_answers: Annotated[
         int | None, count_option("Answers to collect in all; by default one for each prompt.")
     ] = None

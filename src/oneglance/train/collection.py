@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,33 +31,38 @@ class Item:
 
 
 class Collection:
-    """The answers of a folder. In memory is only where each lies.
+    """The answers of one or several folders. In memory is only where each lies.
 
     Attributes:
-        manifest: what they were made from.
+        manifest: what they were made from; `more_answers` are the manifests of further folders.
         hidden_layers: whose states there are, in order.
         lengths: [A] tokens of each answer with its prompt.
         is_greedy: [A].
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *more: Path) -> None:
         """Maps the shards.
 
+        Args:
+            folder: of a collection.
+            more: further ones, of the same target and states.
+
         Raises:
-            CheckpointError: the folder has no sound collection.
-            ParameterError: there are no answers in it.
+            CheckpointError: a folder has no sound collection.
+            ParameterError: there are no answers in one, or two do not fit each other.
         """
         self.manifest = read_manifest(folder)
         self.hidden_layers: tuple[int, ...] = tuple(self.manifest["hidden_layers"])
-        self._shards: list[Shard] = [read_shard(each) for each in shard_folders(folder)]
-        rows = [
-            np.insert(shard.table, 0, number, axis=1) for number, shard in enumerate(self._shards)
-        ]
-        if not rows:
-            raise ParameterError(f"There are no answers in {str(folder)!r}; collect some first.")
-        table = np.concatenate(rows)
-        # The order of jobs does not depend on when a run was stopped; that of shards does.
-        self._table = table[np.argsort(table[:, 1 + COLUMNS.index("job")])]
+        self._shards: list[Shard] = []
+        tables = [self._map(folder)]
+        others = []
+        for each in more:
+            others.append(read_manifest(each))
+            _check_like(self.manifest, others[-1], folder, each)
+            tables.append(self._map(each))
+        if others:
+            self.manifest["more_answers"] = others
+        self._table = np.concatenate(tables)
         self._keys = self._column("key")
         self.lengths = self._column("length")
         self.is_greedy = self._column("is_greedy") == 1
@@ -108,9 +113,34 @@ class Collection:
             counts += np.bincount(item.tokens[item.prompt_length :], minlength=vocab_size)
         return counts
 
+    def _map(self, folder: Path) -> NDArray[np.int64]:
+        """Maps the shards of a folder; where its answers lie, by job."""
+        rows = []
+        for each in shard_folders(folder):
+            shard = read_shard(each)
+            rows.append(np.insert(shard.table, 0, len(self._shards), axis=1))
+            self._shards.append(shard)
+        if not rows:
+            raise ParameterError(f"There are no answers in {str(folder)!r}; collect some first.")
+        table = np.concatenate(rows)
+        # The order of jobs does not depend on when a run was stopped; that of shards does.
+        ordered: NDArray[np.int64] = table[np.argsort(table[:, 1 + COLUMNS.index("job")])]
+        return ordered
+
     def _column(self, name: str) -> NDArray[Any]:
         column: NDArray[Any] = self._table[:, 1 + COLUMNS.index(name)]
         return column
+
+
+def _check_like(
+    first: Mapping[str, Any], other: Mapping[str, Any], folder: Path, more: Path
+) -> None:
+    for name in ("target", "hidden_layers"):
+        if first[name] != other[name]:
+            raise ParameterError(
+                f"The answers in {str(more)!r} have {name} = {other[name]!r}, those in "
+                f"{str(folder)!r} {first[name]!r}; learn from answers that agree in it."
+            )
 
 
 def batches(

@@ -36,6 +36,7 @@ class TrainingJob:
         settings: the drafter.
         training: how it is trained.
         answers: folder of the target's answers.
+        more_answers: further ones, that are only learned from.
         out: folder for the drafter, and in it the state of the training.
         collection: what to collect first; None: the answers that are there are enough.
         engine: what collects them; its number of threads is that of training too.
@@ -48,6 +49,7 @@ class TrainingJob:
     training: TrainingPlan
     answers: Path
     out: Path
+    more_answers: tuple[Path, ...]
     collection: CollectionPlan | None
     engine: EngineConfig
     command: str
@@ -82,7 +84,7 @@ def train(job: TrainingJob, progress: ProgressCallback | None = None) -> dict[st
     if job.engine.num_threads is not None:
         torch.set_num_threads(job.engine.num_threads)
     target = read_model(job.model, progress)
-    collection = Collection(job.answers)
+    collection = Collection(job.answers, *job.more_answers)
     _check_answers(job, target, collection)
     with locked(job.out):
         trainer = make_trainer(job, target, collection)
@@ -125,10 +127,10 @@ def make_trainer(job: TrainingJob, target: Checkpoint, collection: Collection) -
 def _layers_to_keep(job: TrainingJob, num_layers: int) -> tuple[int, ...]:
     """The final state and what the drafter reads; all that is kept already, if that has these."""
     needed = {*job.settings.layers_read(num_layers), num_layers}
-    if (job.answers / MANIFEST).exists():
-        kept = tuple(read_manifest(job.answers)["hidden_layers"])
-        if needed <= set(kept):
-            return kept
+    for folder in (job.answers, *job.more_answers):
+        if (folder / MANIFEST).exists():
+            kept = tuple(read_manifest(folder)["hidden_layers"])
+            return kept if needed <= set(kept) else tuple(sorted(needed))
     return tuple(sorted(needed))
 
 
