@@ -21,6 +21,7 @@ namespace oneglance {
 
 using Floats = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
 using FloatsOut = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
+using DoublesOut = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
 using IdsOut = nb::ndarray<int64_t, nb::c_contig, nb::device::cpu>;
 using Ints = nb::ndarray<const int32_t, nb::c_contig, nb::device::cpu>;
 using NewFloats = nb::ndarray<nb::numpy, float>;

@@ -192,24 +192,47 @@ void bind_blocks(nb::module_& module) {
       "Adds down(silu(gate(norm(stream))) * up(norm(stream))) to the stream, in place.");
 }
 
+void bound_head(const Head& head, Workspace& workspace, const Floats& stream, const Ints& rows,
+                const FloatsOut& logits, const RowSummaries& summaries) {
+  require_shape(stream, {-1, head.matrix->inputs}, "stream");
+  const std::vector<int32_t> wanted = to_vector<int32_t>(rows, "rows");
+  const int count = static_cast<int>(wanted.size());
+  require_shape(logits, {count, head.matrix->outputs}, "logits");
+  check_rows(wanted, stream);
+  const float* source = stream.data();
+  float* target = logits.data();
+  const nb::gil_scoped_release release;
+  head_logits(head, workspace, source, wanted.data(), count, target, summaries);
+}
+
 void bind_head(nb::module_& module) {
   module.def(
       "head",
       [](const Head& head, Workspace& workspace, const Floats& stream, const Ints& rows,
          const FloatsOut& logits) {
-        require_shape(stream, {-1, head.matrix->inputs}, "stream");
-        const std::vector<int32_t> wanted = to_vector<int32_t>(rows, "rows");
-        const int count = static_cast<int>(wanted.size());
-        require_shape(logits, {count, head.matrix->outputs}, "logits");
-        check_rows(wanted, stream);
-        const float* source = stream.data();
-        float* target = logits.data();
-        const nb::gil_scoped_release release;
-        head_logits(head, workspace, source, wanted.data(), count, target);
+        bound_head(head, workspace, stream, rows, logits, {});
       },
       nb::arg("head"), nb::arg("workspace"), nb::arg("stream").noconvert(),
       nb::arg("rows").noconvert(), nb::arg("logits").noconvert(),
       "Writes the logits [len(rows), vocabulary] of the wanted rows of the stream.");
+  module.def(
+      "head_summarized",
+      [](const Head& head, Workspace& workspace, const Floats& stream, const Ints& rows,
+         const FloatsOut& logits, int num_ids, const IdsOut& best,
+         const DoublesOut& log_normalizers) {
+        require(1 <= num_ids && num_ids <= head.matrix->outputs,
+                "num_ids must be 1 to " + std::to_string(head.matrix->outputs));
+        require_shape(rows, {-1}, "rows");
+        require_shape(best, {length_of(rows, 0)}, "best");
+        require_shape(log_normalizers, {length_of(rows, 0)}, "log_normalizers");
+        bound_head(head, workspace, stream, rows, logits,
+                   {num_ids, best.data(), log_normalizers.data()});
+      },
+      nb::arg("head"), nb::arg("workspace"), nb::arg("stream").noconvert(),
+      nb::arg("rows").noconvert(), nb::arg("logits").noconvert(), nb::arg("num_ids"),
+      nb::arg("best").noconvert(), nb::arg("log_normalizers").noconvert(),
+      "The same and, of the first num_ids logits of each row, the argmax and the log of the sum "
+      "of exponentials, [len(rows)] each, as `Rows` defines them.");
   module.def(
       "head_top",
       [](const Head& head, Workspace& workspace, const Floats& stream, const Ints& rows,

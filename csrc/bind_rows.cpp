@@ -72,10 +72,9 @@ struct Rows {
 
   double log_normalizer(const Row& row) const {
     return with_values(row, [&](const auto* values, int64_t size) {
-      const double best = values[of(values).argmax(values, size)];
+      const auto best = values[of(values).argmax(values, size)];
       if (!std::isfinite(best)) return std::numeric_limits<double>::quiet_NaN();
-      const ScaledRow<std::decay_t<decltype(*values)>> scores{values, size, best, 1.0};
-      return best + table.log_double(of(values).sum_weights(scores, nullptr));
+      return double{best} + table.log_double(sum_exps(table, values, size, best));
     });
   }
 

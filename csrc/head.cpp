@@ -1,5 +1,7 @@
 // The final norm and the output matrix: see layer.h.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <mutex>
 #include <vector>
 
@@ -29,20 +31,75 @@ void norm_wanted(const Head& head, Workspace& workspace, const float* stream,
             head.matrix->inputs, workspace.normed.data(), x.quantized, worker);
 }
 
+// The better of two indices into a row, the first of which is the lower one; -1 is none.
+int64_t better(const float* row, int64_t low, int64_t high) {
+  if (low < 0 || high < 0) return std::max(low, high);
+  if (row[low] != row[low]) return low;
+  return row[high] > row[low] || row[high] != row[high] ? high : low;
+}
+
+// Summaries of rows whose logits the threads have computed, each for `tiles` of its own. `found` has
+// room for an index for each row and thread, `sums` for all blocks of all rows.
+void summarize(const KernelTable& kernels, ThreadPool& pool, Worker worker, Range tiles,
+               const float* logits, int64_t width, int count, const RowSummaries& summaries,
+               int64_t* found, float* sums) {
+  const int64_t begin = int64_t{tiles.begin} * kTile;
+  const int64_t end = std::min<int64_t>(int64_t{tiles.end} * kTile, summaries.num_ids);
+  for (int row = 0; row < count; ++row) {
+    const float* values = logits + row * width;
+    found[row * worker.count + worker.index] =
+        begin < end ? begin + kernels.float_rows.argmax(values + begin, end - begin) : -1;
+  }
+  pool.barrier();
+  const auto num_blocks = static_cast<int>(num_weight_blocks(summaries.num_ids));
+  const Range blocks = worker.part(num_blocks);
+  const auto best_of = [&](int row) {
+    const int64_t* of_row = found + row * worker.count;
+    int64_t best = of_row[0];
+    for (int i = 1; i < worker.count; ++i) best = better(logits + row * width, best, of_row[i]);
+    return best;
+  };
+  for (int row = 0; row < count; ++row) {
+    const float* values = logits + row * width;
+    const float best = values[best_of(row)];
+    if (!std::isfinite(best)) continue;
+    kernels.block_exps(values, summaries.num_ids, best, 1.0f, blocks.begin, blocks.end,
+                       sums + int64_t{row} * num_blocks * kPartialSums);
+  }
+  pool.barrier();
+  for (int row = worker.index; row < count; row += worker.count) {
+    const int64_t best = best_of(row);
+    const double value = logits[row * width + best];
+    const double sum =
+        kernels.sum_blocks(sums + int64_t{row} * num_blocks * kPartialSums, num_blocks);
+    summaries.best[row] = best;
+    summaries.log_normalizers[row] = std::isfinite(value)
+                                         ? value + kernels.log_double(sum)
+                                         : std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
 }  // namespace
 
 void head_logits(const Head& head, Workspace& workspace, const float* stream,
-                 const int32_t* wanted, int count, float* logits) {
+                 const int32_t* wanted, int count, float* logits, RowSummaries summaries) {
   if (count == 0) return;
   const std::lock_guard<std::mutex> guard(workspace.mutex);
   ThreadPool& pool = *workspace.runtime->pool;
+  const KernelTable& kernels = workspace.runtime->kernels;
   const Activations x = reserve_normed(head, workspace, count);
+  const int64_t width = head.matrix->outputs;
+  workspace.scratch.reserve(count * num_weight_blocks(summaries.num_ids) * kPartialSums);
+  std::vector<int64_t> found(static_cast<std::size_t>(pool.num_threads()) * count);
   pool.run([&](int index, int num_threads) {
     const Worker worker{index, num_threads};
     norm_wanted(head, workspace, stream, wanted, count, x, worker);
     pool.barrier();
-    multiply(workspace.runtime->kernels, *head.matrix, x, count, logits, head.matrix->outputs,
-             worker.part(head.matrix->num_tiles()));
+    const Range tiles = worker.part(head.matrix->num_tiles());
+    multiply(kernels, *head.matrix, x, count, logits, width, tiles);
+    if (summaries.num_ids == 0) return;
+    summarize(kernels, pool, worker, tiles, logits, width, count, summaries, found.data(),
+              workspace.scratch.data());
   });
 }
 

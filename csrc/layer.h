@@ -63,9 +63,18 @@ void attention_block(const Layer& layer, const Pass& pass, KvCache& cache, Works
 // stream += down(silu(gate(norm(stream))) * up(norm(stream))) for `rows` rows.
 void mlp_block(const Layer& layer, Workspace& workspace, float* stream, int rows);
 
+// What is read of each row of logits, found while they are in the cache: of the first num_ids, the
+// index of the largest (of the first NaN, if there is one) and the log of the sum of exponentials
+// (NaN if the largest is not finite). With num_ids = 0 nothing is.
+struct RowSummaries {
+  int num_ids = 0;
+  int64_t* best = nullptr;             // [count]
+  double* log_normalizers = nullptr;  // [count]
+};
+
 // logits[i] = matrix(norm(stream[wanted[i]])), [count][vocabulary].
 void head_logits(const Head& head, Workspace& workspace, const float* stream,
-                 const int32_t* wanted, int count, float* logits);
+                 const int32_t* wanted, int count, float* logits, RowSummaries summaries = {});
 
 // The num_top best of the logits of the first num_ids tokens, best first, [count][num_top] each;
 // the order is that of best_tokens.h. Nothing of the vocabulary's size is written.

@@ -3,6 +3,7 @@
 
 #include "../row_kernels.h"
 #include "elementary.h"
+#include "exp.h"
 
 namespace oneglance::ONEGLANCE_ISA {
 namespace {
@@ -105,6 +106,34 @@ double sum_weights(const ScaledRow<Value>& row, double* block_sums) {
     if (block_sums != nullptr) block_sums[begin / kWeightBlock] = sum_of_lanes(sums);
   }
   return sum_of_lanes(sums);
+}
+
+static_assert(kPartialSums == kLanes);
+
+void block_exps(const float* values, int64_t size, float best, float scale, int64_t block_begin,
+                int64_t block_end, float* sums) {
+  const auto weights_of = [&](const Lanes& x) ONEGLANCE_LAMBDA {
+    return exp((x - broadcast(best)) * broadcast(scale));
+  };
+  for (int64_t block = block_begin; block < block_end; ++block) {
+    int64_t i = block * kWeightBlock;
+    const int64_t end = size - i < kWeightBlock ? size : i + kWeightBlock;
+    Lanes sum = broadcast(0.0f);
+    for (; i + kLanes <= end; i += kLanes) sum = sum + weights_of(load(values + i));
+    if (i < end) {
+      const Lanes x = load_first(values + i, static_cast<int>(end - i), -kInfinity<float>);
+      sum = sum + weights_of(x);
+    }
+    store(sums + block * kPartialSums, sum);
+  }
+}
+
+double sum_blocks(const float* sums, int64_t num_blocks) {
+  Doubles sum = broadcast(0.0);
+  for (int64_t block = 0; block < num_blocks; ++block) {
+    sum = sum + load_doubles(sums + block * kPartialSums);
+  }
+  return sum_of_lanes(sum);
 }
 
 template <typename Value>

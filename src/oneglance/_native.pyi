@@ -162,6 +162,11 @@ def head(head: Head, workspace: Workspace, stream: Annotated[NDArray[numpy.float
     Writes the logits [len(rows), vocabulary] of the wanted rows of the stream.
     """
 
+def head_summarized(head: Head, workspace: Workspace, stream: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], logits: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')], num_ids: int, best: Annotated[NDArray[numpy.int64], dict(order='C', device='cpu')], log_normalizers: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu')]) -> None:
+    """
+    The same and, of the first num_ids logits of each row, the argmax and the log of the sum of exponentials, [len(rows)] each, as `Rows` defines them.
+    """
+
 def head_top(head: Head, workspace: Workspace, stream: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(order='C', device='cpu', writable=False)], num_ids: int, ids: Annotated[NDArray[numpy.int64], dict(order='C', device='cpu')], logits: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')]) -> None:
     """
     Writes the best of the first num_ids tokens, best first, and their logits, [len(rows), number wanted] each; equal ones by id, NaN before every number.

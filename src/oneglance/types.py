@@ -53,6 +53,19 @@ class EngineInfo:
 
 
 @dataclass(frozen=True)
+class RowSummaries:
+    """What is read of every row of logits, over its first so many tokens.
+
+    Attributes:
+        best: [rows] index of the largest logit; of the first NaN, if there is one.
+        log_normalizers: [rows] float64, as `RowKernels.log_normalizer` defines it.
+    """
+
+    best: IntArray
+    log_normalizers: Float64Array
+
+
+@dataclass(frozen=True)
 class Proposal:
     """A tree of draft tokens hanging off the last decided token of one sequence.
 
@@ -123,9 +136,17 @@ class Proposal:
         in_a_row = list(range(-1, len(self.tokens) - 1))
         return bool(self.parents.tolist() == in_a_row)
 
+    @cached_property
+    def _families(self) -> dict[int, list[int]]:
+        """The children of each node that has any."""
+        families: dict[int, list[int]] = {}
+        for child, parent in enumerate(self.parents.tolist()):
+            families.setdefault(parent, []).append(child)
+        return families
+
     def children(self, node: int) -> list[int]:
         """Indices of the children of a node (or of `ROOT`), in order of drawing."""
-        return [child for child, parent in enumerate(self.parents.tolist()) if parent == node]
+        return self._families.get(node, [])
 
     def maker(self, node: int) -> str:
         """Name of who drafted a node."""

@@ -102,6 +102,25 @@ def test_truncation(kernels: _native.Rows, size: int) -> None:
                 np.testing.assert_array_equal(found, NUMPY.nucleus(*law, share))
 
 
+@pytest.mark.parametrize("temperature", [0.8, 1.0, 1e-4])
+def test_a_nucleus_that_rounding_decides(kernels: _native.Rows, temperature: float) -> None:
+    """Where a prefix holds the share but for a last bit, bounds of the sum do not decide."""
+    row = (4 * np.random.default_rng(7).normal(size=2000)).astype(np.float32)
+    law = (row, best_of(row), temperature)
+    weights = NUMPY.exp((np.sort(row)[::-1].astype(np.float64) - best_of(row)) / temperature)
+    total = NUMPY.sum(NUMPY.exp((row.astype(np.float64) - best_of(row)) / temperature))
+    lengths = set()
+    for share in (np.cumsum(weights)[[0, 1, 5, 40]] / total).tolist():
+        for near in (np.nextafter(share, 0), share, np.nextafter(share, 1)):
+            for nearby in (near, near * (1 - 1e-6), near * (1 + 1e-6), near * (1 - 1e-4)):
+                if not 0 < nearby < 1:
+                    continue
+                found = kernels.nucleus(*law, nearby)
+                np.testing.assert_array_equal(found, NUMPY.nucleus(*law, nearby))
+                lengths.add(len(found))
+    assert len(lengths) >= (7 if temperature > 1e-3 else 1)
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_draw(kernels: _native.Rows, size: int) -> None:
     uniforms = [0.0, 1.0, np.nextafter(1, 0), *np.random.default_rng(size).random(5)]

@@ -24,6 +24,7 @@ from oneglance.types import (
     Float64Array,
     PassTrace,
     Proposal,
+    RowSummaries,
     SpeculationStats,
     Token,
     TokenKind,
@@ -111,7 +112,7 @@ class DecodingSequence:
         self.tokens: list[Token] = []
         self.text = ""
         self.trace: list[PassTrace] = []
-        self._vocab_size = vocabulary.size
+        self.vocab_size = vocabulary.size
         self._last_token = prompt[-1]
         self._stop = StopTracker(params, self.eos_ids, vocabulary.token_bytes, max_new_tokens)
         processors = tuple(self._until_the_end(each) for each in params.logits_processors)
@@ -164,7 +165,7 @@ class DecodingSequence:
         if mask is None or self.drafter.is_plain:
             return GuidedDraft(draft, len(draft))
         assert isinstance(mask, TokenMask), "the constraint has no vocabulary yet"
-        guide = Guide(mask, self.eos_ids, self._vocab_size, not self.drafter.reaches_further)
+        guide = Guide(mask, self.eos_ids, self.vocab_size, not self.drafter.reaches_further)
         return guide.apply(draft, self.history.output, self.draft_room)
 
     def show(self, seen: SeenPass) -> None:
@@ -182,11 +183,15 @@ class DecodingSequence:
         parents[0], parents[1:] = ROOT, proposal.parents + 1
         return TreeRows(self.handle, tokens, parents, np.ones(num_rows, dtype=np.bool_))
 
-    def law(self, logits: np.ndarray[Any, np.dtype[np.float32]], proposal: Proposal) -> WarpedLaw:
+    def law(
+        self,
+        logits: np.ndarray[Any, np.dtype[np.float32]],
+        proposal: Proposal,
+        summaries: RowSummaries | None = None,
+    ) -> WarpedLaw:
         """The target's law after each node, from the rows [N + 1, V] that the pass returned."""
-        return WarpedLaw(
-            logits[:, : self._vocab_size], proposal, self.params, self.history, self.eos_ids
-        )
+        rows = logits[:, : self.vocab_size]
+        return WarpedLaw(rows, proposal, self.params, self.history, self.eos_ids, summaries)
 
     def _until_the_end(self, processor: LogitsProcessor) -> LogitsProcessor:
         """A user's function, spared the positions after the end of the answer.

@@ -47,7 +47,8 @@ def step(
     able = [(s, guess) for s, guess in zip(sequences, guesses, strict=True) if guess.error is None]
     rows = [*(s.rows(guess.proposal) for s, guess in able), *(chunk.rows() for chunk in chunks)]
     attended += sum((len(guess.proposal) + 1) * s.context for s, guess in able)
-    output = target.forward(Batch(tuple(rows), _hidden_layers(sequences, chunks)))
+    layers, vocab_size = _hidden_layers(sequences, chunks), able[0][0].vocab_size if able else None
+    output = target.forward(Batch(tuple(rows), layers, summary_vocab_size=vocab_size))
     times.append(perf_counter())
 
     places = iter(range(len(rows)))
@@ -77,7 +78,7 @@ def _settle(
     proposal, logits = guess.proposal, output.logits[place]
     try:
         # 3. Accept: keep the guesses that the target's law allows, add one token of its own.
-        law = s.law(logits, proposal)
+        law = s.law(logits, proposal, output.summaries[place] if output.summaries else None)
         acceptance = accept(proposal, law, s.noise)
         if s.watcher is not None:
             made = (guess.num_asked, len(guess.draft), proposal)

@@ -18,7 +18,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from oneglance.config import ModelConfig
-from oneglance.types import ROOT, BoolArray, EngineInfo, Float32Array, IntArray
+from oneglance.types import (
+    ROOT,
+    BoolArray,
+    EngineInfo,
+    Float32Array,
+    IntArray,
+    RowSummaries,
+)
 
 SequenceId = int
 
@@ -61,10 +68,12 @@ class TreeRows:
     def __post_init__(self) -> None:
         """Checks the shape; a caller that breaks it has a bug, hence assertions."""
         assert 0 <= self.num_kept < len(self.tokens), "a pass needs a new row for each sequence"
-        assert not self.wants_logits[: self.num_kept].any(), "a kept row is not evaluated again"
+        is_new = self.num_kept == 0 or not self.wants_logits[: self.num_kept].any()
+        assert is_new, "a kept row is not evaluated again"
         assert self.tokens.shape == self.parents.shape == self.wants_logits.shape
-        indices = np.arange(len(self.tokens))
-        assert bool(np.all((self.parents >= ROOT) & (self.parents < indices))), "parent after child"
+        # Most trees have few rows, for which numpy takes longer than the interpreter.
+        parents = enumerate(self.parents.tolist())
+        assert all(ROOT <= parent < row for row, parent in parents), "parent after child"
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,8 @@ class Batch:
             all logits; None: all logits. At least 1; more than there are tokens means all of them.
         top_vocab_size: with `num_top`, only ids below this are chosen from; None: every row of
             the model's matrix. Rows beyond the vocabulary are padding, whose logits mean nothing.
+        summary_vocab_size: with all logits, also return summaries over the ids below this, if the
+            engine makes them; None: none.
     """
 
     trees: tuple[TreeRows, ...]
@@ -106,6 +117,7 @@ class Batch:
     skipped_layers: tuple[int, ...] = ()
     num_top: int | None = None
     top_vocab_size: int | None = None
+    summary_vocab_size: int | None = None
 
     @classmethod
     def through(
@@ -131,6 +143,7 @@ class Batch:
         sequences = [tree.sequence for tree in self.trees]
         assert len(set(sequences)) == len(sequences), "a sequence occurs twice in one pass"
         assert self.top_vocab_size is None or self.num_top is not None, "a limit to nothing"
+        assert self.num_top is None or self.summary_vocab_size is None, "summaries of no logits"
 
 
 @dataclass(frozen=True)
@@ -159,11 +172,14 @@ class PassOutput:
         hidden: for each wanted layer, for each tree, [N - num_kept, hidden_size] float32.
         top: for each tree, the best tokens of its rows with wants_logits; empty where the batch
             asked for all logits.
+        summaries: for each tree, of its rows with wants_logits; empty where the batch did not ask
+            for them, or the engine has no cheaper way than to read the rows again.
     """
 
     logits: tuple[Float32Array, ...]
     hidden: Mapping[int, tuple[Float32Array, ...]] = field(default_factory=dict)
     top: tuple[TopTokens, ...] = ()
+    summaries: tuple[RowSummaries, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,7 @@ class PassPlan:
         layers: which layers to evaluate.
         hidden_layers: whose hidden states to return.
         top: how many best tokens to return, of the first how many; None: all logits.
+        num_summarized: make summaries of so many first logits of each row; None: none.
     """
 
     trees: tuple[TreePlan, ...]
@@ -100,6 +101,7 @@ class PassPlan:
     layers: EvaluatedLayers
     hidden_layers: tuple[int, ...]
     top: TopPlan | None
+    num_summarized: int | None = None
 
     @property
     def wanted(self) -> BoolArray:
@@ -141,6 +143,7 @@ def plan_pass(batch: Batch, config: ModelConfig, length: Callable[[SequenceId], 
         layers=EvaluatedLayers(num_layers, frozenset(batch.skipped_layers)),
         hidden_layers=batch.hidden_layers,
         top=top,
+        num_summarized=batch.summary_vocab_size,
     )
 
 

@@ -21,6 +21,7 @@ def adjusted(
     history: TokenHistory,
     path: Sequence[int],
     eos_ids: Collection[int],
+    best: int | None = None,
 ) -> tuple[Float32Array | Float64Array, int]:
     """Steps 1 to 6 of `warp.warp`, whose arguments and errors these are.
 
@@ -35,7 +36,8 @@ def adjusted(
         row = contiguous(logits)
         if allowed is not None:
             row = np.where(allowed, row, row.dtype.type(-math.inf))
-        return row, _best_token(row, position)
+            best = None
+        return row, _best_token(row, position, best)
     scores = np.array(logits, dtype=np.float64)
     for processor in params.logits_processors:
         scores = _process(processor, history.tokens(path), scores)
@@ -98,9 +100,14 @@ def _adjust(
         scores[ids] += np.fromiter(params.logit_bias.values(), dtype=np.float64, count=size)
 
 
-def _best_token(scores: Float32Array | Float64Array, position: int) -> int:
-    """The token of the largest score; NaN and +inf surface in it, so that one look is enough."""
-    token = row_kernels().argmax(scores)  # the first NaN if there is one
+def _best_token(
+    scores: Float32Array | Float64Array, position: int, known: int | None = None
+) -> int:
+    """The token of the largest score, `known` if that is given.
+
+    NaN and +inf surface in it, the first NaN if there is one, so that one look is enough.
+    """
+    token = row_kernels().argmax(scores) if known is None else known
     best = float(scores[token])
     if best == -math.inf:
         raise DeadEndError(

@@ -28,6 +28,7 @@ def warp(
     path: Sequence[int] = (),
     *,
     eos_ids: Collection[int],
+    best: int | None = None,
 ) -> Float64Array:
     """Warps the model's logits after (prompt, output, path) into the law of the next token.
 
@@ -59,6 +60,7 @@ def warp(
         history: prompt and output so far.
         path: drafted tokens between the output and this position.
         eos_ids: end-of-text tokens.
+        best: what `RowKernels.argmax` finds in `logits`, if that is known.
 
     Returns:
         [V] log-probabilities up to a constant, −inf where forbidden, at least one finite; a new
@@ -70,9 +72,9 @@ def warp(
         DeadEndError: every token is forbidden.
     """
     if params.is_greedy:
-        scores, _ = adjusted(logits, params, history, path, eos_ids)
+        scores, _ = adjusted(logits, params, history, path, eos_ids, best)
         return np.array(scores, dtype=np.float64)
-    return log_law(logits, params, history, path, eos_ids=eos_ids).logits()
+    return log_law(logits, params, history, path, eos_ids=eos_ids, best=best).logits()
 
 
 def greedy_token(
@@ -82,9 +84,10 @@ def greedy_token(
     path: Sequence[int] = (),
     *,
     eos_ids: Collection[int],
+    best: int | None = None,
 ) -> int:
     """The argmax of what step 6 of `warp` leaves; arguments and errors as there."""
-    _, token = adjusted(logits, params, history, path, eos_ids)
+    _, token = adjusted(logits, params, history, path, eos_ids, best)
     return token
 
 
@@ -95,12 +98,13 @@ def log_law(
     path: Sequence[int] = (),
     *,
     eos_ids: Collection[int],
+    best: int | None = None,
 ) -> LogLaw:
     """The law of `warp` for a temperature above 0, over the tokens that truncation leaves.
 
     Arguments and errors as for `warp`. The law refers to `logits`, which must not change.
     """
-    scores, token = adjusted(logits, params, history, path, eos_ids)
+    scores, token = adjusted(logits, params, history, path, eos_ids, best)
     law = LogLaw(scores, float(scores[token]), params.temperature, len(scores))
     if 0 < params.top_k < len(scores):
         law = _top_k(law, params.top_k)

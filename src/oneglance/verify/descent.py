@@ -20,9 +20,10 @@ def descend(proposal: Proposal, choose: Callable[[int, int], int]) -> Acceptance
     """
     node = ROOT
     path: list[int] = []
+    tokens = proposal.tokens.tolist()
     while True:
         token = choose(node, len(path))
-        agreeing = [child for child in proposal.children(node) if proposal.tokens[child] == token]
+        agreeing = [child for child in proposal.children(node) if tokens[child] == token]
         if not agreeing:
             return Acceptance.after(proposal, path, token)
         node = agreeing[0]

@@ -43,7 +43,8 @@ def _check_vocabulary(proposal: Proposal, vocab_size: int) -> None:
                 f"Drafter {proposal.drafter!r} has a law of shape {law.shape}, but the target's "
                 f"vocabulary has {vocab_size} tokens; use a drafter with the target's vocabulary."
             )
-    if len(proposal) and not 0 <= proposal.tokens.min() <= proposal.tokens.max() < vocab_size:
+    tokens = proposal.tokens.tolist()
+    if tokens and not 0 <= min(tokens) <= max(tokens) < vocab_size:
         raise UnsupportedError(
             f"Drafter {proposal.drafter!r} proposed a token id outside the target's vocabulary of "
             f"{vocab_size}; use a drafter with the target's vocabulary."

@@ -14,7 +14,7 @@ from oneglance.sampling.noise import KeyedNoise, Noise
 from oneglance.sampling.row_kernels import contiguous, row_kernels
 from oneglance.sampling.softmax import log_normalizer
 from oneglance.sampling.warp import greedy_token, log_law, warp
-from oneglance.types import ROOT, Float32Array, Float64Array, Proposal
+from oneglance.types import ROOT, Float32Array, Float64Array, Proposal, RowSummaries
 from oneglance.verify.base import TargetLaw
 
 Result = TypeVar("Result")
@@ -34,6 +34,7 @@ class WarpedLaw(TargetLaw):
         params: SamplingParams,
         history: TokenHistory,
         eos_ids: Collection[int] = frozenset(),
+        summaries: RowSummaries | None = None,
     ) -> None:
         """Wraps the rows of a pass.
 
@@ -44,6 +45,7 @@ class WarpedLaw(TargetLaw):
             history: prompt and output up to the root, included; it must not change while this
                 object is in use.
             eos_ids: end-of-text tokens.
+            summaries: of the rows, if the engine has made them.
         """
         assert logits.ndim == 2, "logits must be rows over the vocabulary"
         assert len(logits) == len(proposal) + 1, "one row for the root and one for each draft token"
@@ -55,6 +57,7 @@ class WarpedLaw(TargetLaw):
         self._params = params
         self._history = history
         self._eos_ids = eos_ids
+        self._summaries = summaries
         self._paths: dict[int, tuple[int, ...]] = {ROOT: ()}
         self._choices: dict[int, int] = {}
         self._laws: dict[int, LogLaw] = {}
@@ -131,14 +134,18 @@ class WarpedLaw(TargetLaw):
         """Applies one of the forms of the warp to a row, with the state of its position."""
         row = self._rows[node + 1]
         path = self._tokens_to(node)
-        result = function(row, self._params, self._history, path, eos_ids=self._eos_ids)
+        best = None if self._summaries is None else int(self._summaries.best[node + 1])
+        result = function(row, self._params, self._history, path, eos_ids=self._eos_ids, best=best)
         # The token after this node will be asked for its logprob. Now the row is in the cache; once
         # the walk has read the others it is not.
-        self._normalizer(node)
+        if self._summaries is None:
+            self._normalizer(node)
         return result
 
     def _normalizer(self, node: int) -> float:
         """What to subtract from a logit after `node` to make it a logprob."""
+        if self._summaries is not None:
+            return float(self._summaries.log_normalizers[node + 1])
         if node not in self._normalizers:
             self._normalizers[node] = log_normalizer(self._rows[node + 1])
         return self._normalizers[node]

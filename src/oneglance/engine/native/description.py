@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate, chain
 
 import numpy as np
@@ -26,7 +27,7 @@ def describe_pass(
         page_size: positions on a page.
     """
     ancestors = [tree_ancestors(tree) for tree in plan.trees]
-    sizes = np.concatenate([tree.positions - tree.prefix_length + 1 for tree in plan.trees])
+    sizes = [tree.positions - tree.prefix_length + 1 for tree in plan.trees]
     return _native.Pass(
         page_size=page_size,
         positions=plan.positions.astype(np.int32),
@@ -36,8 +37,8 @@ def describe_pass(
         kept_counts=_int32([tree.tree.num_kept for tree in plan.trees]),
         page_starts=_int32([0, *accumulate(len(held) for held in pages)]),
         pages=_int32(list(chain.from_iterable(pages))),
-        ancestor_starts=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32),
-        ancestors=np.concatenate(ancestors),
+        ancestor_starts=_int32([0, *accumulate(np.concatenate(sizes).tolist())]),
+        ancestors=ancestors[0] if len(ancestors) == 1 else np.concatenate(ancestors),
     )
 
 
@@ -49,7 +50,7 @@ def tree_ancestors(tree: TreePlan) -> Int32Array:
     num_rows, num_kept = len(tree.paths), tree.tree.num_kept
     is_chain = all(path.num_kept == row for row, path in enumerate(tree.paths))
     if is_chain and num_kept == 0:
-        return np.tril_indices(num_rows)[1].astype(np.int32)
+        return _chain_ancestors(num_rows)
     path: list[int] = []
     paths: list[int] = []
     for row, change in enumerate(tree.paths):
@@ -57,6 +58,14 @@ def tree_ancestors(tree: TreePlan) -> Int32Array:
         if row >= num_kept:
             paths += path
     return _int32(paths)
+
+
+@lru_cache(maxsize=16)
+def _chain_ancestors(num_rows: int) -> Int32Array:
+    """Those of a chain, read-only: most passes are chains of the same few lengths."""
+    ancestors = np.tril_indices(num_rows)[1].astype(np.int32)
+    ancestors.setflags(write=False)
+    return ancestors
 
 
 def _int32(values: Sequence[int]) -> Int32Array:

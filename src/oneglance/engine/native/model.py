@@ -11,7 +11,7 @@ from oneglance.engine.native.description import Int32Array
 from oneglance.engine.native.weights import NativeWeights
 from oneglance.engine.pass_plan import PassPlan, TopPlan
 from oneglance.engine.rope import RopeTable
-from oneglance.types import Float32Array
+from oneglance.types import Float32Array, RowSummaries
 
 
 class NativeModel:
@@ -63,9 +63,12 @@ class NativeModel:
             for layer in plan.hidden_layers
         }
         rows = np.flatnonzero(plan.wanted).astype(np.int32)
-        if plan.top is None:
+        if plan.top is not None:
+            return PassOutput((), every_hidden, self._top(plan, plan.top, stream, rows))
+        if plan.num_summarized is None:
             return PassOutput(self._logits(plan, stream, rows), every_hidden)
-        return PassOutput((), every_hidden, self._top(plan, plan.top, stream, rows))
+        logits, summaries = self._summarized(plan, plan.num_summarized, stream, rows)
+        return PassOutput(logits, every_hidden, summaries=summaries)
 
     def _logits(
         self, plan: PassPlan, stream: Float32Array, rows: Int32Array
@@ -74,6 +77,29 @@ class NativeModel:
         if len(rows) > 0:
             _native.head(self._weights.head, self._workspace, stream, rows, logits)
         return tuple(np.split(logits, plan.wanted_ends))
+
+    def _summarized(
+        self, plan: PassPlan, num_ids: int, stream: Float32Array, rows: Int32Array
+    ) -> tuple[tuple[Float32Array, ...], tuple[RowSummaries, ...]]:
+        logits = np.empty((len(rows), self._config.vocab_size), dtype=np.float32)
+        best = np.empty(len(rows), dtype=np.int64)
+        log_normalizers = np.empty(len(rows), dtype=np.float64)
+        if len(rows) > 0:
+            _native.head_summarized(
+                self._weights.head,
+                self._workspace,
+                stream,
+                rows,
+                logits,
+                num_ids,
+                best,
+                log_normalizers,
+            )
+        ends = plan.wanted_ends
+        if len(ends) == 0:
+            return (logits,), (RowSummaries(best, log_normalizers),)
+        parts = zip(np.split(best, ends), np.split(log_normalizers, ends), strict=True)
+        return tuple(np.split(logits, ends)), tuple(RowSummaries(*part) for part in parts)
 
     def _top(
         self, plan: PassPlan, top: TopPlan, stream: Float32Array, rows: Int32Array
