@@ -16,6 +16,8 @@ _SHARED_WEIGHT = 8.0
 """How many trials the expectation from other requests counts for at most."""
 _DEPTH_WEIGHT = 4.0
 """How many trials the average of all depths counts for at each depth."""
+_MOST_WEIGHT = 1e9
+"""Of the latest trial; floats hold far more without losing a count that matters."""
 FIRST_GUESS = 0.5
 """Acceptance expected of a drafter that nothing is known of."""
 
@@ -32,6 +34,9 @@ class Acceptance:
         self._parent = parent
         self._guess = guess
         self._decay = _SHARED_DECAY if parent is None else _DECAY
+        # Counts of all times are kept in the weight of the latest trial, which grows: so a pass
+        # touches those that it adds to, and no others.
+        self._weight = 1.0
         self._trials: list[float] = []
         self._kept: list[float] = []
         self._num_trials = 0.0
@@ -49,33 +54,48 @@ class Acceptance:
             return
         num_tried = min(num_accepted + 1, num_drafted)
         missing = [0.0] * (num_tried - len(self._trials))
-        self._trials = [self._decay * count for count in self._trials] + missing
-        self._kept = [self._decay * count for count in self._kept] + missing
+        self._trials += missing
+        self._kept += missing
+        self._weight /= self._decay
+        weight = self._weight
         for index in range(num_tried):
-            self._trials[index] += 1.0
-            self._kept[index] += float(index < num_accepted)
-        self._num_trials = self._decay * self._num_trials + num_tried
-        self._num_kept = self._decay * self._num_kept + num_accepted
+            self._trials[index] += weight
+        for index in range(num_accepted):
+            self._kept[index] += weight
+        self._num_trials += weight * num_tried
+        self._num_kept += weight * num_accepted
+        if weight > _MOST_WEIGHT:
+            self._rescale()
         if self._parent is not None:
             self._parent.update(num_drafted, num_accepted)
+
+    def _rescale(self) -> None:
+        """Gives the latest trial the weight 1 again."""
+        for counts in (self._trials, self._kept):
+            counts[:] = [count / self._weight for count in counts]
+        self._num_trials /= self._weight
+        self._num_kept /= self._weight
+        self._weight = 1.0
 
     @property
     def rate(self) -> float:
         """Average over all depths."""
         prior, weight = self._guess, _PRIOR_WEIGHT
-        if self._parent is not None:
-            prior = self._parent.rate
-            weight = min(_PRIOR_WEIGHT + self._parent._num_trials / 4, _SHARED_WEIGHT)
+        parent = self._parent
+        if parent is not None:
+            prior = parent.rate
+            weight = min(_PRIOR_WEIGHT + parent._num_trials / (4 * parent._weight), _SHARED_WEIGHT)
+        weight *= self._weight
         return (self._num_kept + weight * prior) / (self._num_trials + weight)
 
     def rates(self, num_tokens: int) -> Float64Array:
         """[num_tokens] for each depth from 1 on."""
-        mean = _DEPTH_WEIGHT * self.rate
+        rate, weight = self.rate, _DEPTH_WEIGHT * self._weight
         known = [
-            (self._kept[depth] + mean) / (self._trials[depth] + _DEPTH_WEIGHT)
+            (self._kept[depth] + weight * rate) / (self._trials[depth] + weight)
             for depth in range(min(num_tokens, len(self._trials)))
         ]
-        rest = [mean / _DEPTH_WEIGHT] * (num_tokens - len(known))
+        rest = [rate] * (num_tokens - len(known))
         return np.array(known + rest, dtype=np.float64)
 
     def reaches(self, num_tokens: int) -> Float64Array:

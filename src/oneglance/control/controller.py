@@ -43,7 +43,7 @@ def choose_lengths(
         elif isinstance(length, MeasuredLength) and length.control.pass_costs.is_known:
             # Before any pass was timed nothing is drafted: the first tells what one row costs.
             if length.is_free:
-                chosen[index] = length.ask(min(room, MAX_LENGTH))
+                chosen[index] = length.ask_freely(min(room, MAX_LENGTH))
             elif length.is_resting:
                 chosen[index] = min(length.ask(0), room)
             else:
@@ -142,7 +142,8 @@ def cut_drafts(
     numbers = allocate(offers, fixed, found[0][1].control.pass_costs)
     for (index, length, draft), offer, number in zip(found, offers, numbers, strict=True):
         kept = length.affordable(number, len(lengths), is_there=True)
-        cut[index] = beginning(draft, kept, float(offer.reaches[:kept].sum()))
+        expected = float(offer.reaches[:kept].sum()) if kept else 0.0
+        cut[index] = beginning(draft, kept, expected)
     return cut
 
 

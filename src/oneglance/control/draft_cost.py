@@ -56,13 +56,20 @@ class DraftCosts:
     of seconds per token would take that reading for a price of tokens.
     """
 
-    def __init__(self, prior: DraftPrice = FREE, unit: Callable[[], float] = lambda: 1.0) -> None:
+    def __init__(
+        self,
+        prior: DraftPrice = FREE,
+        unit: Callable[[], float] = lambda: 1.0,
+        fit_after: float = 0.5,
+    ) -> None:
         """Starts from prices that are guessed.
 
         Args:
             prior: what is expected before any call; free unless told.
             unit: seconds of the unit that `prior` is in, such as a pass of the target.
+            fit_after: new calls after which prices are fitted anew, in those that are remembered.
         """
+        self._fit_after = fit_after
         self._prior = prior
         self._unit = unit
         self._calls: deque[tuple[float, float, float]] = deque(maxlen=_MEMORY)
@@ -80,7 +87,7 @@ class DraftCosts:
         if self._fitted is None:
             return self._prior.times(self._unit())
         # Early calls change much, later ones little: few of those are worth another fit.
-        if self._num_new > len(self._calls) // 2:
+        if self._num_new > self._fit_after * len(self._calls):
             self._fit()
         return self._fitted
 

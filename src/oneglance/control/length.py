@@ -22,6 +22,8 @@ MAX_LENGTH = 32
 
 _FREE = 0.02
 """A drafter whose longest draft costs less than this share of a pass is asked for it every time."""
+_LOOKUP_FIT_AFTER = 8.0
+"""To look something up takes a tenth of the time of a fit, and always about as long."""
 _MODEL_GUESS = 0.85
 """Acceptance expected of a model that drafts, before any of its drafts was verified."""
 _MODEL_CALL = 0.02
@@ -62,7 +64,7 @@ class Control:
             measured: its prices as `oneglance calibrate` measured them, in passes of one row.
         """
         if weight_share == 0.0:
-            return cls(pass_costs)
+            return cls(pass_costs, DraftCosts(fit_after=_LOOKUP_FIT_AFTER))
         token = weight_share + _MODEL_CALL
         guess = DraftPrice(_MODEL_CALL, token, _UNSEEN_SHARE * weight_share)
         prior = guess if measured is None else measured
@@ -153,7 +155,7 @@ class MeasuredLength(DraftLength):
         self.is_certain = False
         self.num_idle = 0
         self._wait = self.FIRST_WAIT
-        self._is_asked = False
+        self._is_asked, self._is_paid = False, False
 
     @property
     def is_free(self) -> bool:
@@ -186,7 +188,13 @@ class MeasuredLength(DraftLength):
         elif self.num_idle >= self._wait and self._can_try():
             num_tokens, self.num_idle = 1, 0
             self._wait = min(2 * self._wait, self.LONGEST_WAIT)
-        self._is_asked = num_tokens > 0
+        self._is_asked, self._is_paid = num_tokens > 0, num_tokens > 0
+        return num_tokens
+
+    def ask_freely(self, num_tokens: int) -> int:
+        """`ask` of a drafter that `is_free`: what it drafts need not be paid for."""
+        num_tokens = self.ask(num_tokens)
+        self._is_paid = False
         return num_tokens
 
     def _can_try(self) -> bool:
@@ -261,15 +269,14 @@ class MeasuredLength(DraftLength):
         seen = num_kept if self._is_asked else -self.num_unseen
         self.num_unseen = len(decided) - seen
         self.context += len(decided)
-        self._is_asked = False
+        self._is_asked, self._is_paid = False, False
 
     def _book(self, depth: int, num_verified: int, num_kept: int, num_sequences: int) -> None:
-        is_paid = self._is_asked and not self.is_free
         self.control.exploration.note_pass()
-        if num_verified == 0 and not is_paid:
+        if num_verified == 0 and not self._is_paid:
             self.credit.note_pass()
             return
-        drafted = max(depth, 1) if is_paid else 0
+        drafted = max(depth, 1) if self._is_paid else 0
         self.credit.note_pass(num_kept, self.price(drafted, num_verified, num_sequences))
 
 

@@ -47,9 +47,10 @@ class Reliability:
             num_kept: how many of those were right, from the first on.
         """
         num_tried = min(num_kept + 1, num_known)
-        if num_tried == 0:
-            return
-        level = bisect_right(_EDGES, rate_of(said, num_drafted))
+        if num_tried > 0:
+            self._add(bisect_right(_EDGES, rate_of(said, num_drafted)), num_tried, num_kept)
+
+    def _add(self, level: int, num_tried: int, num_kept: int) -> None:
         for counts in (self._trials[level], self._kept[level]):
             counts[:] = [_DECAY * count for count in counts]
         for depth in range(1, num_tried + 1):
@@ -57,7 +58,7 @@ class Reliability:
             self._trials[level][column] += 1.0
             self._kept[level][column] += float(depth <= num_kept)
         if self._parent is not None:
-            self._parent.update(num_drafted, said, num_known, num_kept)
+            self._parent._add(level, num_tried, num_kept)
 
     def reaches(self, num_drafted: int, said: float) -> Float64Array:
         """[num_drafted] probability that the chain is kept down to each depth."""

@@ -63,12 +63,22 @@ class SuffixLimits:
 
 @dataclass
 class SuffixSession:
-    """One request: its tree, of which it is the only sequence, and what the memory needs of it."""
+    """One request.
+
+    Attributes:
+        context: what it was started with.
+        tree: of its prompt and answer, the only `sequence` in it.
+        ends: tokens after which no more is drafted.
+        limits: of drafts that were asked for, by tokens and nodes.
+        tail: the last tokens, which the memory looks for.
+        answer: for the memory, at the end.
+    """
 
     context: DraftContext
     tree: _native.SuffixTree
     sequence: int
     ends: list[int]
+    limits: dict[tuple[int, int | None], _native.DraftLimits] = field(default_factory=dict)
     tail: list[int] = field(default_factory=list)
     answer: list[int] = field(default_factory=list)
 
@@ -175,16 +185,23 @@ class SuffixDrafter(RewindingDrafter[SuffixSession]):
         session.tail.extend(tokens[-self._limits.max_depth :])
         del session.tail[: -self._limits.max_depth]
 
-    def _draft(self, request: DraftRequest[SuffixSession]) -> Proposal:
-        session = request.session
-        limits = _native.DraftLimits(
-            max_tokens=request.num_draft_tokens,
-            max_nodes=-1 if request.num_tree_nodes is None else request.num_tree_nodes,
+    def _make_limits(
+        self, session: SuffixSession, num_tokens: int, num_nodes: int | None
+    ) -> _native.DraftLimits:
+        return _native.DraftLimits(
+            max_tokens=num_tokens,
+            max_nodes=-1 if num_nodes is None else num_nodes,
             factor=self._limits.factor,
             offset=self._limits.offset,
             min_prob=self._limits.min_prob,
             ends=session.ends,
         )
+
+    def _draft(self, request: DraftRequest[SuffixSession]) -> Proposal:
+        session, asked = request.session, (request.num_draft_tokens, request.num_tree_nodes)
+        limits = session.limits.get(asked)
+        if limits is None:
+            limits = session.limits[asked] = self._make_limits(session, *asked)
         local = session.tree.draft_after(session.sequence, limits)
         if self._memory is not None and session.context.hints.remembers:
             past = self._memory.draft(session.context.hints.tenant, session.tail, limits)
