@@ -9,7 +9,7 @@ import pytest
 
 from oneglance.control.controller import choose_lengths, cut_drafts
 from oneglance.control.cost import KnownCosts
-from oneglance.control.draft_cost import DraftPrice
+from oneglance.control.draft_cost import DraftPrice, KnownDraftCosts
 from oneglance.control.length import (
     MAX_LENGTH,
     Control,
@@ -18,6 +18,7 @@ from oneglance.control.length import (
     check_tree_nodes,
     make_draft_length,
 )
+from oneglance.control.part import PartLength
 from oneglance.errors import ParameterError
 from oneglance.types import ROOT, Proposal
 from tests.control.simulation import Machine, Truth, independent
@@ -180,6 +181,21 @@ def test_free_drafts_are_asked_for_in_full_and_dear_ones_are_not() -> None:
         for _ in range(5):
             length.note(Proposal.chain([1, 1]), 2, [1, 0])
         assert (choose_lengths([length], [99])[0] == MAX_LENGTH) == is_full
+
+
+def test_a_part_of_several_drafters_does_not_pay_for_what_is_free() -> None:
+    def last_draft(price: DraftPrice) -> int:
+        """Of a request whose drafter found nothing in a thousand passes, and then something."""
+        control = Control(KnownCosts(0.1), KnownDraftCosts(price))
+        length = PartLength(control)
+        length.note(Proposal.chain([1], expected=1.0), 0, [1], 1)  # such drafts can be cut
+        for _ in range(1000):
+            length.next(50, 1)
+            length.note(Proposal.empty(), 0, [1], 1)
+        return len(length.cut(Proposal.chain([1, 2, 3], expected=3.0), 1))
+
+    assert last_draft(DraftPrice()) == 3
+    assert last_draft(DraftPrice(call=0.018)) == 3
 
 
 def test_the_nodes_of_a_tree_are_paid_for() -> None:

@@ -20,7 +20,7 @@ def test_the_rate_of_a_sum_is_found(rate: float, num_tokens: int) -> None:
 
 
 def test_before_any_outcome_it_believes_what_is_said() -> None:
-    assert Reliability().reaches(4, 2.0).sum() == pytest.approx(2.0, rel=0.01)
+    assert sum(Reliability().reaches(4, 2.0)) == pytest.approx(2.0, rel=0.01)
 
 
 @pytest.mark.parametrize("num_verified", [1, 2, 6])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from oneglance.types import Float64Array
+from itertools import accumulate
+from operator import mul
 
 _DECAY = 0.95
 """Weight of a pass relative to the one after it: about twenty of a request are remembered."""
@@ -88,7 +87,7 @@ class Acceptance:
         weight *= self._weight
         return (self._num_kept + weight * prior) / (self._num_trials + weight)
 
-    def rates(self, num_tokens: int) -> Float64Array:
+    def rates(self, num_tokens: int) -> list[float]:
         """[num_tokens] for each depth from 1 on."""
         rate, weight = self.rate, _DEPTH_WEIGHT * self._weight
         known = [
@@ -96,13 +95,12 @@ class Acceptance:
             for depth in range(min(num_tokens, len(self._trials)))
         ]
         rest = [rate] * (num_tokens - len(known))
-        return np.array(known + rest, dtype=np.float64)
+        return known + rest
 
-    def reaches(self, num_tokens: int) -> Float64Array:
+    def reaches(self, num_tokens: int) -> list[float]:
         """[num_tokens] probability that a path is kept down to each depth.
 
         Their sum is the number of tokens that are expected to be kept (Leviathan et al.,
         arXiv:2211.17192, equation 1, with a rate for each depth).
         """
-        reaches: Float64Array = np.multiply.accumulate(self.rates(num_tokens))
-        return reaches
+        return list(accumulate(self.rates(num_tokens), mul))

@@ -20,13 +20,14 @@ class Offer:
     """What one sequence could have drafted for a pass.
 
     Attributes:
-        reaches: [n] probability that its path is kept down to each depth; never rises.
+        reaches: [n] probability that its path is kept down to each depth; never rises. A list, as
+            most are short and looked at once.
         context: tokens before its rows.
         rows_per_token: rows of the pass for each token of depth; more than 1 for trees.
         entry: seconds to pay if anything is drafted for it, such as for catching up.
     """
 
-    reaches: Float64Array
+    reaches: Sequence[float]
     context: float = 0.0
     rows_per_token: float = 1.0
     entry: float = 0.0
@@ -94,7 +95,7 @@ def _alone(offer: Offer, fixed: Fixed, costs: PassCosts, price: DraftPrice) -> i
     """The same for one sequence, without arrays: they would cost as much as a draft is worth."""
     best, best_speed = 0, _speed_to_beat(fixed, costs)
     tokens = fixed.tokens
-    for number, reach in enumerate(offer.reaches.tolist(), start=1):
+    for number, reach in enumerate(offer.reaches, start=1):
         tokens += reach
         rows = number * offer.rows_per_token
         seconds = costs.seconds_of(fixed.num_rows + rows, fixed.attended + rows * offer.context)

@@ -142,8 +142,7 @@ def cut_drafts(
     numbers = allocate(offers, fixed, found[0][1].control.pass_costs)
     for (index, length, draft), offer, number in zip(found, offers, numbers, strict=True):
         kept = length.affordable(number, len(lengths), is_there=True)
-        expected = float(offer.reaches[:kept].sum()) if kept else 0.0
-        cut[index] = beginning(draft, kept, expected)
+        cut[index] = beginning(draft, kept, sum(offer.reaches[:kept]))
     return cut
 
 

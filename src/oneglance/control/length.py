@@ -12,7 +12,7 @@ from oneglance.control.credit import Credit
 from oneglance.control.draft_cost import DraftCosts, DraftPrice, KnownDraftCosts
 from oneglance.control.reliability import Reliability
 from oneglance.errors import ParameterError
-from oneglance.types import Float64Array, Proposal
+from oneglance.types import Proposal
 
 DraftLengthSpec = int | str
 """A number of draft tokens per pass, or "auto"."""
@@ -204,7 +204,7 @@ class MeasuredLength(DraftLength):
         price = self.price(1, 1, 1) + catching_up
         return price <= self.credit.tokens or costs.exploration.pay(price)
 
-    def reaches(self, num_tokens: int, said: float | None = None) -> Float64Array:
+    def reaches(self, num_tokens: int, said: float | None = None) -> list[float]:
         """[num_tokens] probability that a path is kept down to each depth.
 
         Args:

@@ -41,7 +41,7 @@ class PartLength:
         if room < 1 or not self._control.pass_costs.is_known:
             return 0
         if length.is_free:
-            return length.ask(min(room, MAX_LENGTH))
+            return length.ask_freely(min(room, MAX_LENGTH))
         if length.is_resting:
             return length.ask(0)
         fixed, price = self._fixed(num_sequences), self._price(num_sequences)
@@ -73,7 +73,7 @@ class PartLength:
             said: the drafter's own estimate, which is corrected by how its earlier ones turned
                 out; None: as many as of its earlier drafts.
         """
-        return float(self._length.reaches(num_tokens, said).sum()) if num_tokens else 0.0
+        return sum(self._length.reaches(num_tokens, said)) if num_tokens else 0.0
 
     def speed(self, num_expected: float, num_nodes: int, num_sequences: int) -> float:
         """Tokens a second of a pass that verifies a draft which is there already."""
@@ -90,7 +90,7 @@ class PartLength:
         offer = Offer(reaches, length.context, float(num_sequences))
         number = allocate([offer], self._fixed(num_sequences), self._control.pass_costs)[0]
         number = length.affordable(number, num_sequences, is_there=True)
-        return beginning(draft, number, float(reaches[:number].sum()))
+        return beginning(draft, number, sum(reaches[:number]))
 
     def note_draft(self, num_tokens: int, seconds: float, num_unseen: int) -> None:
         """Learns what a call cost; arguments as for `DraftCosts.note`."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import lru_cache
 from itertools import accumulate
 from operator import mul
-
-import numpy as np
-
-from oneglance.types import Float64Array
 
 _DECAY = 0.995
 """Weight of a draft relative to the next one of its class: about two hundred are remembered."""
@@ -60,12 +57,12 @@ class Reliability:
         if self._parent is not None:
             self._parent._add(level, num_tried, num_kept)
 
-    def reaches(self, num_drafted: int, said: float) -> Float64Array:
+    def reaches(self, num_drafted: int, said: float) -> list[float]:
         """[num_drafted] probability that the chain is kept down to each depth."""
         rate = rate_of(said, num_drafted)
         by_class = self._rates(bisect_right(_EDGES, rate), rate)
         columns = (bisect_right(_DEPTHS, depth) - 1 for depth in range(1, num_drafted + 1))
-        return np.array(list(accumulate((by_class[column] for column in columns), mul)))
+        return list(accumulate((by_class[column] for column in columns), mul))
 
     def _rates(self, level: int, said: float) -> list[float]:
         """[number of depth classes] for one class of what is said."""
@@ -80,6 +77,7 @@ class Reliability:
         ]
 
 
+@lru_cache(maxsize=64)
 def rate_of(expected: float, num_tokens: int) -> float:
     """The rate of acceptance a with a + a² + … + a^n = expected, by bisection.
 
