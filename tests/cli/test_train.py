@@ -60,8 +60,15 @@ def test_from_prompts_to_drafters(folder: Path, capsys: pytest.CaptureFixture[st
     assert train("eagle", *data, "--out", "head", "--features", "0,1,2", "--ffn", "32") == 0
     assert "collected" not in capsys.readouterr().out
     assert (folder / "head" / "model.safetensors").read_bytes() == before
-    # Others are trained on the same answers.
+    # Another goes on from it, and says so without the names of folders.
     answers = ["--answers", "head/answers"]
+    more = ["--init", str(folder / "head"), "--features", "0,1,2", "--ffn", "32"]
+    assert train("eagle", *answers, *more, "--out", "next") == 0
+    later = json.loads((folder / "next" / "provenance.json").read_text())
+    assert later["settings"]["init"] == "head"
+    assert later["begun_from"] == facts
+    assert str(folder) not in json.dumps(later)
+    # Others are trained on the same answers.
     assert train("medusa", *answers, "--out", "heads") == 0
     assert train("draft", *answers, "--out", "small", "--layers", "2") == 0
     assert (

@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from oneglance import __version__
+from oneglance.heads.folder import PROVENANCE_FILE
 from oneglance.train.collection import Collection
+from oneglance.train.eagle_init import LAST_LAYER, RANDOM
 from oneglance.train.plan import TrainingPlan
 from oneglance.train.task import TaskSettings
 from oneglance.train.trainer import Trainer
@@ -47,6 +50,7 @@ def provenance(
         "kind": settings.kind,
         "target": target_name,
         "settings": asdict(settings),
+        **_begun_from(settings),
         "training": asdict(plan),
         "collection": {
             **collection.manifest,
@@ -60,3 +64,13 @@ def provenance(
     }
     whole: dict[str, Any] = json.loads(json.dumps(facts))
     return whole
+
+
+def _begun_from(settings: TaskSettings) -> dict[str, Any]:
+    """Where a head was gone on with: its own provenance, and its folder's name alone."""
+    init = getattr(settings, "init", None)
+    if init is None or init in (RANDOM, LAST_LAYER):
+        return {}
+    path = Path(init) / PROVENANCE_FILE
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return {"settings": {**asdict(settings), "init": path.parent.name}, "begun_from": before}
