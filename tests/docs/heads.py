@@ -27,7 +27,11 @@ def blocks() -> dict[str, str]:
     return {
         "shipped": shipped_grid(shipped).to_markdown(),
         "ablations": ablation_grid(load_report(MEASUREMENT)["runs"]).to_markdown(),
-        "curves": "\n\n".join(curve_grid(*item).to_markdown() for item in shipped.items()),
+        "curves": "\n\n".join(
+            curve_grid(title, run).to_markdown()
+            for name, head in shipped.items()
+            for title, run in _trainings(name, head)
+        ),
     }
 
 
@@ -43,7 +47,9 @@ def shipped_grid(heads: dict[str, dict[str, Any]]) -> Grid:
                 f"{sum(file.stat().st_size for file in (FOLDER / name).iterdir()) / 1e6:.1f}",
                 f"{_thousands(run['collection']['num_tokens_with_prompts'])} rows of "
                 f"{run['collection']['num_answers']} answers",
-                _thousands(_rows_seen(run, run["num_steps"])),
+                _thousands(
+                    sum(_rows_seen(each, each["num_steps"]) for _, each in _trainings(name, run))
+                ),
                 *_found(run["held_out"], 3),
             )
             for name, run in heads.items()
@@ -86,10 +92,10 @@ def ablation_grid(runs: dict[str, dict[str, Any]]) -> Grid:
     )
 
 
-def curve_grid(name: str, run: dict[str, Any]) -> Grid:
+def curve_grid(title: str, run: dict[str, Any]) -> Grid:
     """The evaluations of one training, in order."""
     return Grid(
-        f"`{name}` while it was trained",
+        title,
         ("steps", "rows seen", "loss", *_found_columns(3)),
         tuple(
             (
@@ -101,6 +107,17 @@ def curve_grid(name: str, run: dict[str, Any]) -> Grid:
             for point in run["curve"]
         ),
     )
+
+
+def _trainings(name: str, run: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The trainings of a head, each begun from the one before, with titles."""
+    before = run.get("begun_from")
+    if before is None:
+        return [(f"`{name}` while it was trained", run)]
+    return [
+        *_trainings(name, before),
+        (f"`{name}` going on from there, on other held-out answers", run),
+    ]
 
 
 def _found_columns(depths: int) -> tuple[str, ...]:
