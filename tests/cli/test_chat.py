@@ -85,7 +85,7 @@ def test_a_terminal_shows_prompts_answers_and_figures(tiny_model: str) -> None:
 
 
 def test_ctrl_c_stops_the_answer_and_keeps_it(slow_model: str) -> None:
-    with Terminal("chat", "-m", slow_model, "-n", "4000", *FIXED) as terminal:
+    with Terminal("chat", "-m", slow_model, "-n", "4000", "-d", "none", *FIXED) as terminal:
         terminal.expect("> ")
         terminal.type("hello\n")
         terminal.expect("CCC")

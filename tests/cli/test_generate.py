@@ -157,7 +157,7 @@ def test_no_color_is_obeyed_on_a_terminal(tiny_model: str) -> None:
 
 def test_a_reader_that_leaves_ends_it_quietly(slow_model: str) -> None:
     process = subprocess.Popen(
-        [*COMMAND, "generate", "Hi", "-m", slow_model, "-n", "2000", "--ignore-eos"],
+        [*COMMAND, "generate", "Hi", "-m", slow_model, "-n", "2000", "--ignore-eos", "-d", "none"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -188,7 +188,7 @@ def test_json_for_no_reader_ends_quietly(tiny_model: str) -> None:
 
 def test_an_interrupt_ends_it_quietly(slow_model: str) -> None:
     process = subprocess.Popen(
-        [*COMMAND, "generate", "Hi", "-m", slow_model, "-n", "4000", "--ignore-eos"],
+        [*COMMAND, "generate", "Hi", "-m", slow_model, "-n", "4000", "--ignore-eos", "-d", "none"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -201,7 +201,9 @@ def test_an_interrupt_ends_it_quietly(slow_model: str) -> None:
 
 
 def test_ctrl_c_on_a_terminal_ends_it_with_130(slow_model: str) -> None:
-    with Terminal("generate", "Hi", "-m", slow_model, "-n", "4000", "--ignore-eos") as terminal:
+    # Plainly, as drafts of a text that repeats itself could end it before the key is pressed.
+    words = ("generate", "Hi", "-m", slow_model, "-n", "4000", "--ignore-eos", "-d", "none")
+    with Terminal(*words) as terminal:
         terminal.expect("a")
         terminal.type(CTRL_C)
         assert terminal.wait() == 130
