@@ -5,8 +5,6 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,9 +70,7 @@ struct Rows {
 
   double log_normalizer(const Row& row) const {
     return with_values(row, [&](const auto* values, int64_t size) {
-      const auto best = values[of(values).argmax(values, size)];
-      if (!std::isfinite(best)) return std::numeric_limits<double>::quiet_NaN();
-      return double{best} + table.log_double(sum_exps(table, values, size, best));
+      return oneglance::log_normalizer(table, values, size, of(values).argmax(values, size));
     });
   }
 

@@ -1,12 +1,11 @@
 // The final norm and the output matrix: see layer.h.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <mutex>
 #include <vector>
 
 #include "best_tokens.h"
 #include "layer.h"
+#include "rows.h"
 #include "shared_work.h"
 
 namespace oneglance {
@@ -39,10 +38,10 @@ int64_t better(const float* row, int64_t low, int64_t high) {
 }
 
 // Summaries of rows whose logits the threads have computed, each for `tiles` of its own. `found` has
-// room for an index for each row and thread, `sums` for all blocks of all rows.
+// room for an index for each row and thread.
 void summarize(const KernelTable& kernels, ThreadPool& pool, Worker worker, Range tiles,
                const float* logits, int64_t width, int count, const RowSummaries& summaries,
-               int64_t* found, float* sums) {
+               int64_t* found) {
   const int64_t begin = int64_t{tiles.begin} * kTile;
   const int64_t end = std::min<int64_t>(int64_t{tiles.end} * kTile, summaries.num_ids);
   for (int row = 0; row < count; ++row) {
@@ -51,31 +50,15 @@ void summarize(const KernelTable& kernels, ThreadPool& pool, Worker worker, Rang
         begin < end ? begin + kernels.float_rows.argmax(values + begin, end - begin) : -1;
   }
   pool.barrier();
-  const auto num_blocks = static_cast<int>(num_weight_blocks(summaries.num_ids));
-  const Range blocks = worker.part(num_blocks);
-  const auto best_of = [&](int row) {
-    const int64_t* of_row = found + row * worker.count;
-    int64_t best = of_row[0];
-    for (int i = 1; i < worker.count; ++i) best = better(logits + row * width, best, of_row[i]);
-    return best;
-  };
-  for (int row = 0; row < count; ++row) {
-    const float* values = logits + row * width;
-    const float best = values[best_of(row)];
-    if (!std::isfinite(best)) continue;
-    kernels.block_exps(values, summaries.num_ids, best, 1.0f, blocks.begin, blocks.end,
-                       sums + int64_t{row} * num_blocks * kPartialSums);
-  }
-  pool.barrier();
+  // A sum has one order, so that a row is summed by one thread.
   for (int row = worker.index; row < count; row += worker.count) {
-    const int64_t best = best_of(row);
-    const double value = logits[row * width + best];
-    const double sum =
-        kernels.sum_blocks(sums + int64_t{row} * num_blocks * kPartialSums, num_blocks);
+    const float* values = logits + row * width;
+    int64_t best = -1;
+    for (int i = 0; i < worker.count; ++i) {
+      best = better(values, best, found[row * worker.count + i]);
+    }
     summaries.best[row] = best;
-    summaries.log_normalizers[row] = std::isfinite(value)
-                                         ? value + kernels.log_double(sum)
-                                         : std::numeric_limits<double>::quiet_NaN();
+    summaries.log_normalizers[row] = log_normalizer(kernels, values, summaries.num_ids, best);
   }
 }
 
@@ -89,7 +72,6 @@ void head_logits(const Head& head, Workspace& workspace, const float* stream,
   const KernelTable& kernels = workspace.runtime->kernels;
   const Activations x = reserve_normed(head, workspace, count);
   const int64_t width = head.matrix->outputs;
-  workspace.scratch.reserve(count * num_weight_blocks(summaries.num_ids) * kPartialSums);
   std::vector<int64_t> found(static_cast<std::size_t>(pool.num_threads()) * count);
   pool.run([&](int index, int num_threads) {
     const Worker worker{index, num_threads};
@@ -98,8 +80,7 @@ void head_logits(const Head& head, Workspace& workspace, const float* stream,
     const Range tiles = worker.part(head.matrix->num_tiles());
     multiply(kernels, *head.matrix, x, count, logits, width, tiles);
     if (summaries.num_ids == 0) return;
-    summarize(kernels, pool, worker, tiles, logits, width, count, summaries, found.data(),
-              workspace.scratch.data());
+    summarize(kernels, pool, worker, tiles, logits, width, count, summaries, found.data());
   });
 }
 

@@ -43,13 +43,9 @@ struct KernelTable {
 
   RowKernels<float> float_rows;
   RowKernels<double> double_rows;
-  // The partial sums of e^((value - best) * scale) within each of the blocks [block_begin,
-  // block_end), all in float; those of block b are written from sums[b * kPartialSums] on. No value
-  // may be NaN.
-  void (*block_exps)(const float* values, int64_t size, float best, float scale,
-                     int64_t block_begin, int64_t block_end, float* sums);
-  // The sum of what `block_exps` wrote for all blocks.
-  double (*sum_blocks)(const float* sums, int64_t num_blocks);
+  // About the sum of e^((value - best) * scale): all in float, but that the sums of blocks are added
+  // in double. No value may be NaN.
+  double (*rough_sum)(const float* values, int64_t size, float best, float scale);
   // Elementwise e^x and the sum of x in 16 partial sums; y may be x.
   void (*exp_doubles)(const double* x, int64_t size, double* y);
   double (*sum_doubles)(const double* x, int64_t size);

@@ -8,14 +8,6 @@ namespace oneglance {
 // Elements of a row after which `sum_weights` notes the sum so far.
 constexpr int64_t kWeightBlock = 256;
 
-// Partial sums: element i of a row is added to the one with number i % kPartialSums.
-constexpr int64_t kPartialSums = 16;
-
-// Blocks of a row, the last of which may be shorter.
-constexpr int64_t num_weight_blocks(int64_t size) {
-  return (size + kWeightBlock - 1) / kWeightBlock;
-}
-
 // The score of element i is (values[i] - best) / temperature, its weight is e to the score.
 template <typename Value>
 struct ScaledRow {

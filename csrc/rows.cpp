@@ -68,8 +68,8 @@ Total exact_total(const KernelTable& table, const ScaledRow<Value>& row) {
 Total bounded_total(const KernelTable& table, const ScaledRow<float>& row) {
   constexpr double kMargin = 3e-5;
   if (!(row.temperature >= 1e-3 && row.temperature <= 1e3)) return exact_total(table, row);
-  const double total = sum_exps(table, row.values, row.size, static_cast<float>(row.best),
-                                static_cast<float>(1.0 / row.temperature));
+  const double total = table.rough_sum(row.values, row.size, static_cast<float>(row.best),
+                                       static_cast<float>(1.0 / row.temperature));
   return {total * (1.0 - kMargin), total * (1.0 + kMargin)};
 }
 
@@ -79,16 +79,13 @@ Total bounded_total(const KernelTable& table, const ScaledRow<double>& row) {
 
 }  // namespace
 
-double sum_exps(const KernelTable& table, const float* values, int64_t size, float best,
-                float scale) {
-  const int64_t num_blocks = num_weight_blocks(size);
-  std::vector<float> sums(static_cast<std::size_t>(num_blocks * kPartialSums));
-  table.block_exps(values, size, best, scale, 0, num_blocks, sums.data());
-  return table.sum_blocks(sums.data(), num_blocks);
-}
-
-double sum_exps(const KernelTable& table, const double* values, int64_t size, double best) {
-  return table.double_rows.sum_weights({values, size, best, 1.0}, nullptr);
+template <typename Value>
+double log_normalizer(const KernelTable& table, const Value* values, int64_t size,
+                      int64_t argmax) {
+  const double best = values[argmax];
+  if (!std::isfinite(best)) return std::numeric_limits<double>::quiet_NaN();
+  const ScaledRow<Value> scores{values, size, best, 1.0};
+  return best + table.log_double(row_kernels(table, Value{}).sum_weights(scores, nullptr));
 }
 
 template <typename Value>
@@ -163,7 +160,7 @@ Indices nucleus(const KernelTable& table, const ScaledRow<Value>& row, double sh
 
 template <typename Value>
 int64_t draw(const RowKernels<Value>& kernels, const ScaledRow<Value>& row, double uniform) {
-  const auto num_blocks = static_cast<std::size_t>(num_weight_blocks(row.size));
+  const auto num_blocks = static_cast<std::size_t>((row.size + kWeightBlock - 1) / kWeightBlock);
   std::vector<double> sums(num_blocks);
   const double total = kernels.sum_weights(row, sums.data());
   const double target = uniform * total;
@@ -185,6 +182,7 @@ int64_t draw(const RowKernels<Value>& kernels, const ScaledRow<Value>& row, doub
 }
 
 #define ONEGLANCE_INSTANTIATE(Value)                                                             \
+  template double log_normalizer(const KernelTable&, const Value*, int64_t, int64_t);            \
   template Indices ranked(const RowKernels<Value>&, const Value*, int64_t, int64_t);             \
   template Indices at_least(const RowKernels<Value>&, const ScaledRow<Value>&, double);          \
   template Indices nucleus(const KernelTable&, const ScaledRow<Value>&, double);                 \

@@ -18,11 +18,10 @@ inline const RowKernels<double>& row_kernels(const KernelTable& table, double) {
   return table.double_rows;
 }
 
-// The sum of e^((value - best) * scale), the exponentials in the row's own precision; no value may
-// be NaN.
-double sum_exps(const KernelTable& table, const float* values, int64_t size, float best,
-                float scale = 1.0f);
-double sum_exps(const KernelTable& table, const double* values, int64_t size, double best);
+// The log of the sum of e^value, where the largest value, or the first NaN, is at `argmax`; NaN if
+// that is not finite.
+template <typename Value>
+double log_normalizer(const KernelTable& table, const Value* values, int64_t size, int64_t argmax);
 
 // The `count` largest values, best first; ties go to the lowest index, NaN is never among them.
 template <typename Value>

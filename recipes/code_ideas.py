@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Annotated
@@ -25,7 +25,7 @@ import typer
 from oneglance.drafting import read_model
 from oneglance.train.collection import Collection
 from recipes.code_idea_words import AIMS, DATA, THEMES
-from recipes.code_prompts import BENCH_WORDING, STUB_WORDINGS
+from recipes.code_prompts import BENCH_WORDING, STUB_WORDINGS, write_prompts
 
 IDEA_SOURCE = "oneglance code ideas"
 STUB_SOURCE = "written by the target"
@@ -133,11 +133,6 @@ def _runs(text: str) -> Iterator[tuple[str, ...]]:
     return (tuple(words[i : i + COMMON_WORDS]) for i in range(len(words) - COMMON_WORDS + 1))
 
 
-def _write(out: Path, prompts: Sequence[str], source: str) -> None:
-    lines = [json.dumps({"prompt": text, "source": source}, ensure_ascii=False) for text in prompts]
-    out.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 @app.command()
 def ask(
     out: Annotated[Path, typer.Option(help="The file of JSON lines to write.")],
@@ -149,7 +144,7 @@ def ask(
         questions = make_questions(count, seed)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    _write(out, questions, IDEA_SOURCE)
+    write_prompts(out, questions, IDEA_SOURCE)
 
 
 @app.command()
@@ -175,7 +170,7 @@ def stubs(
         for line in path.read_text(encoding="utf-8").splitlines()
     ]
     prompts = make_stub_prompts(without_like(found, left_out), seed)
-    _write(out, prompts, STUB_SOURCE)
+    write_prompts(out, prompts, STUB_SOURCE)
     typer.echo(f"{len(collection)} answers, {len(found)} stubs, {len(prompts)} prompts")
 
 

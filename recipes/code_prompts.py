@@ -259,6 +259,12 @@ def _call(draft: Draft, random: Random) -> tuple[str, str]:
     return text, repr(draft.task.reference(*deepcopy(arguments), **draft.constants))
 
 
+def write_prompts(out: Path, prompts: Sequence[str], source: str) -> None:
+    """Writes a file of JSON lines that `oneglance train --data` reads."""
+    lines = [json.dumps({"prompt": text, "source": source}, ensure_ascii=False) for text in prompts]
+    out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def main(
     out: Annotated[Path, typer.Option(help="The file of JSON lines to write.")],
     count: Annotated[int, typer.Option(min=1, help="How many prompts.")] = 6000,
@@ -269,10 +275,7 @@ def main(
         prompts = list(generate_prompts(count, seed))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    lines = [
-        json.dumps({"prompt": prompt, "source": SOURCE}, ensure_ascii=False) for prompt in prompts
-    ]
-    out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_prompts(out, prompts, SOURCE)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,7 @@ RowKernels<Value> row_kernels() {
 void set_row_kernels(KernelTable& table) {
   table.float_rows = row_kernels<float>();
   table.double_rows = row_kernels<double>();
-  table.block_exps = block_exps;
-  table.sum_blocks = sum_blocks;
+  table.rough_sum = rough_sum;
   table.exp_doubles = exp_doubles;
   table.sum_doubles = sum_doubles;
   table.log_double = log_double;

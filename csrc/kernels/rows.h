@@ -108,32 +108,24 @@ double sum_weights(const ScaledRow<Value>& row, double* block_sums) {
   return sum_of_lanes(sums);
 }
 
-static_assert(kPartialSums == kLanes);
-
-void block_exps(const float* values, int64_t size, float best, float scale, int64_t block_begin,
-                int64_t block_end, float* sums) {
+double rough_sum(const float* values, int64_t size, float best, float scale) {
   const auto weights_of = [&](const Lanes& x) ONEGLANCE_LAMBDA {
     return exp((x - broadcast(best)) * broadcast(scale));
   };
-  for (int64_t block = block_begin; block < block_end; ++block) {
-    int64_t i = block * kWeightBlock;
+  Doubles sums = broadcast(0.0);
+  float of_block[kLanes];
+  for (int64_t i = 0; i < size;) {
     const int64_t end = size - i < kWeightBlock ? size : i + kWeightBlock;
     Lanes sum = broadcast(0.0f);
     for (; i + kLanes <= end; i += kLanes) sum = sum + weights_of(load(values + i));
     if (i < end) {
-      const Lanes x = load_first(values + i, static_cast<int>(end - i), -kInfinity<float>);
-      sum = sum + weights_of(x);
+      sum = sum + weights_of(load_first(values + i, static_cast<int>(end - i), -kInfinity<float>));
+      i = end;
     }
-    store(sums + block * kPartialSums, sum);
+    store(of_block, sum);
+    sums = sums + load_doubles(of_block);
   }
-}
-
-double sum_blocks(const float* sums, int64_t num_blocks) {
-  Doubles sum = broadcast(0.0);
-  for (int64_t block = 0; block < num_blocks; ++block) {
-    sum = sum + load_doubles(sums + block * kPartialSums);
-  }
-  return sum_of_lanes(sum);
+  return sum_of_lanes(sums);
 }
 
 template <typename Value>

@@ -395,7 +395,7 @@ def test_11_logprobs_are_the_targets_at_each_position(temperature: float) -> Non
     prefix: tuple[int, ...] = PROMPT
     for token in result.tokens:
         law = np.log(softmax(SCRIPT(prefix).astype(np.float64)))
-        assert token.logprob == pytest.approx(law[token.token_id], abs=1e-7)
+        assert token.logprob == pytest.approx(law[token.token_id], abs=1e-12)
         best = np.argsort(-law, kind="stable")[:3]
         assert [alternative for alternative, _ in token.top_logprobs] == list(best)
         assert [value for _, value in token.top_logprobs] == pytest.approx(list(law[best]))

@@ -27,19 +27,6 @@ def test_exp_is_within_one_unit_in_the_last_place(low: float, high: float) -> No
     assert units(elementary.exp(x), np.exp(x.astype(np.longdouble))) < 1
 
 
-@pytest.mark.parametrize(("low", "high"), [(-87.0, 0.0), (-20.0, 0.0), (-1.0, 0.0), (0.0, 88.0)])
-def test_exp_of_float32_is_within_one_unit_in_the_last_place(low: float, high: float) -> None:
-    x = np.random.default_rng(0).uniform(low, high, 100_000).astype(np.float32)
-    found, truth = elementary.exp_float32(x), np.exp(x.astype(np.float64))
-    assert found.dtype == np.float32
-    assert (np.abs(found - truth) / np.spacing(truth.astype(np.float32))).max() < 1
-
-
-def test_exp_of_float32_at_its_ends() -> None:
-    x = np.array([-np.inf, -1e30, -87.4, -0.0, 0.0], dtype=np.float32)
-    np.testing.assert_array_equal(elementary.exp_float32(x), [0, 0, 0, 1, 1])
-
-
 @wide_truth
 def test_log_is_within_one_unit_in_the_last_place() -> None:
     rng = np.random.default_rng(0)

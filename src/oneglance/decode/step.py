@@ -47,7 +47,8 @@ def step(
     able = [(s, guess) for s, guess in zip(sequences, guesses, strict=True) if guess.error is None]
     rows = [*(s.rows(guess.proposal) for s, guess in able), *(chunk.rows() for chunk in chunks)]
     attended += sum((len(guess.proposal) + 1) * s.context for s, guess in able)
-    layers, vocab_size = _hidden_layers(sequences, chunks), able[0][0].vocab_size if able else None
+    layers = _hidden_layers(sequences, chunks)
+    vocab_size = able[0][0].vocab_size if able else None
     output = target.forward(Batch(tuple(rows), layers, summary_vocab_size=vocab_size))
     times.append(perf_counter())
 
@@ -76,9 +77,10 @@ def _settle(
 ) -> Outcome:
     """What one sequence makes of its rows, the `place`-th tree of the pass."""
     proposal, logits = guess.proposal, output.logits[place]
+    summaries = output.summaries[place] if output.summaries else None
     try:
         # 3. Accept: keep the guesses that the target's law allows, add one token of its own.
-        law = s.law(logits, proposal, output.summaries[place] if output.summaries else None)
+        law = s.law(logits, proposal, summaries)
         acceptance = accept(proposal, law, s.noise)
         if s.watcher is not None:
             made = (guess.num_asked, len(guess.draft), proposal)

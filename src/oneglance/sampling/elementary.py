@@ -1,24 +1,19 @@
-"""The exponential and the logarithm, whose bits are ours on every machine.
+"""The exponential and the logarithm in float64, whose bits are ours on every machine.
 
 Those of numpy and of C libraries differ in the last bit from one CPU or version to the next, and
 "same seed, same tokens" (contract C3) must not. Here each is a fixed sequence of single IEEE
 operations, none of them fused, so that the compiled kernels (`csrc/kernels/elementary.h`), which
-perform the same sequence, give the same bits. All are within 1 unit in the last place.
+perform the same sequence, give the same bits. Both are within 1 unit in the last place.
 
 The polynomials have the least greatest relative error for their degree (Remez exchange in 200-bit
-arithmetic): 2^-57.9 for the exponential in float64, 2^-59.5 for the logarithm; that of the
-exponential in float32, which the layers use too (`csrc/kernels/exp.h`), has 2^-28.
+arithmetic): 2^-57.9 for the exponential, 2^-59.5 for the logarithm.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 
-from oneglance.types import Float32Array, Float64Array
-
-Values = TypeVar("Values", Float32Array, Float64Array)
+from oneglance.types import Float64Array
 
 _LOG2_E = float.fromhex("0x1.71547652b82fep+0")
 # ln 2 in two parts; the high one has 41 bits, so that its product with an exponent is exact.
@@ -56,23 +51,6 @@ _LOG_COEFFICIENTS = tuple(
     )
 )
 
-# The same in float32, which holds each of these numbers exactly.
-_LOG2_E_32 = float.fromhex("0x1.715476p+0")
-_LN2_HIGH_32 = 0.693359375
-_LN2_LOW_32 = float.fromhex("-0x1.bd0106p-13")
-_ROUNDER_32 = 12582912.0
-_LOWEST_EXPONENT_32 = float(np.float32(-87.3365))
-_EXP_COEFFICIENTS_32 = tuple(
-    float.fromhex(digits)
-    for digits in (
-        "0x1.6a2352p-10",
-        "0x1.123a6cp-7",
-        "0x1.5558f4p-5",
-        "0x1.555490p-3",
-        "0x1.fffffcp-2",
-    )
-)
-
 _MANTISSA = np.uint64((1 << 52) - 1)
 _ONE = np.uint64(0x3FF0000000000000)
 _ROOT_HALF = np.uint64(0x3FE6A09E00000000)
@@ -94,19 +72,6 @@ def exp(x: Float64Array) -> Float64Array:
     return np.where(x < _LOWEST_EXPONENT, 0.0, mantissa * power)
 
 
-def exp_float32(x: Float32Array) -> Float32Array:
-    """e^x in float32 for each x [N] up to 88, 0 below −87.3 (−inf included); none may be NaN."""
-    clamped = np.maximum(x, _LOWEST_EXPONENT_32)
-    shifted = clamped * _LOG2_E_32 + _ROUNDER_32
-    n = shifted - _ROUNDER_32
-    r = clamped - n * _LN2_HIGH_32
-    r = r - n * _LN2_LOW_32
-    mantissa = (_polynomial(_EXP_COEFFICIENTS_32, r) * (r * r) + r) + 1.0
-    power = ((shifted.view(np.uint32) + np.uint32(127)) << np.uint32(23)).view(np.float32)
-    weights: Float32Array = np.where(x < _LOWEST_EXPONENT_32, np.float32(0.0), mantissa * power)
-    return weights
-
-
 def log(x: Float64Array) -> Float64Array:
     """Natural logarithm of each x [N], which must be positive, normal and finite.
 
@@ -123,7 +88,7 @@ def log(x: Float64Array) -> Float64Array:
     return logarithm
 
 
-def _polynomial(coefficients: tuple[float, ...], x: Values) -> Values:
+def _polynomial(coefficients: tuple[float, ...], x: Float64Array) -> Float64Array:
     """Horner's scheme, the highest power first."""
     value = np.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:

@@ -34,9 +34,6 @@ class NumpyRows:
         best = float(row[np.argmax(row)])
         if not math.isfinite(best):
             return math.nan
-        if row.dtype == np.float32:
-            distances = (row - np.float32(best)).astype(np.float32)
-            return best + self.log(_sum_float32(elementary.exp_float32(distances)))
         return best + self.log(self.sum(elementary.exp(_scores(row, best, 1.0))))
 
     def ranked(self, row: Float32Array | Float64Array, count: int) -> IntArray:
@@ -126,15 +123,6 @@ class NumpyRows:
     def log(self, x: float) -> float:
         """See `RowKernels`."""
         return float(elementary.log(np.array([x]))[0])
-
-
-def _sum_float32(values: Float32Array) -> float:
-    """Lane by lane within each block, in float32; then over the blocks as `RowKernels.sum`."""
-    blocks = np.append(values, np.zeros(-len(values) % _BLOCK, dtype=np.float32))
-    of_block = np.zeros((len(blocks) // _BLOCK, _LANES), dtype=np.float32)
-    for part in blocks.reshape(-1, _BLOCK // _LANES, _LANES).swapaxes(0, 1):
-        of_block += part
-    return float(_sum_of_lanes(np.add.reduce(of_block.astype(np.float64), axis=0)))
 
 
 def _scores(row: Float32Array | Float64Array, best: float, temperature: float) -> Float64Array:

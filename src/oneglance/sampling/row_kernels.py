@@ -33,12 +33,7 @@ class RowKernels(Protocol):
         ...
 
     def log_normalizer(self, row: Float32Array | Float64Array) -> float:
-        """Log of the sum of e^x: best + log(sum of e^(x − best)).
-
-        Float64 is added as weights are. In a row of float32, as models give them, distances and
-        exponentials are float32, and so are the 16 partial sums within each block of 256 elements;
-        those of the blocks are added in float64. No law is made of it, only the logprobs that are
-        reported, which float32 logits do not determine any better.
+        """Log of the sum of e^x: best + log(sum of weights at temperature 1).
 
         NaN if the row has no largest element that is finite.
         """
