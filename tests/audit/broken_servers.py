@@ -7,6 +7,7 @@ one, so that only the fault can be what an audit finds.
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
@@ -296,6 +297,10 @@ class EvenAcceptanceInBatches(ScriptedServer):
         return found
 
 
+MEETING_SECONDS = 0.05
+"""How long a request waits, so that those which are sent together meet on a busy machine too."""
+
+
 @dataclass
 class DisturbedByOthers(OtherLogitsInWidePasses):
     """An answer depends on the requests that are in flight beside it."""
@@ -306,6 +311,7 @@ class DisturbedByOthers(OtherLogitsInWidePasses):
     def answer(self, body: dict[str, Any]) -> list[Generated]:
         with self.counter:
             self.waiting += 1
+        time.sleep(MEETING_SECONDS)
         try:
             return super().answer(body)
         finally:

@@ -105,14 +105,14 @@ def test_an_answer_grows_and_can_be_stepped_through(open_page: Open, llm: LLM) -
     page = open_page()
     expect(page.locator("#server")).to_contain_text(f"{MODEL} · native engine")
     page.evaluate(GROWTH)
-    ask(page, tokens="48")
+    ask(page, tokens="200")  # long enough to be shown several times on a busy machine
     ended(page)
     totals = page.evaluate("totals")
     assert len(set(totals)) >= 3, "it is shown while it comes"
     assert totals == sorted(totals)
     assert num_passes(page) >= totals[-1]
     messages: Any = [{"role": "user", "content": QUESTION}]
-    alone = llm.generate(messages, max_tokens=48, drafter="none")
+    alone = llm.generate(messages, max_tokens=200, drafter="none")
     assert page.locator("#turns .answer p").text_content() == alone.text
     board = page.locator(".board")
     assert board.text_content() == "".join(board.locator(".token").all_text_contents())
