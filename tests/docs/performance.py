@@ -33,7 +33,7 @@ def engine_section(report: dict[str, Any]) -> str:
     if warning := busy_warning(report):
         origin = f"**{warning}** {origin}"
     tables = (grid.to_markdown() for grid in all_grids(report))
-    return "\n\n".join([f"### {report['model']}", origin, *tables])
+    return "\n\n".join([f"### {report['model']}, {report['cpu']}", origin, *tables])
 
 
 def _engine_origin(report: dict[str, Any]) -> str:
