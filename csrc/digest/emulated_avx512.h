@@ -6,8 +6,9 @@
 #include <simde/x86/avx512/add.h>
 #include <simde/x86/avx512/and.h>
 #include <simde/x86/avx512/dpbusd.h>
+#include <simde/x86/avx512/fmadd.h>
 #include <simde/x86/avx512/loadu.h>
-#include <simde/x86/avx512/mullo.h>
+#include <simde/x86/avx512/mul.h>
 #include <simde/x86/avx512/set1.h>
 #include <simde/x86/avx512/setzero.h>
 #include <simde/x86/avx512/srli.h>
@@ -34,6 +35,21 @@ static inline __attribute__((always_inline)) __m512i emulated_cvtepi8(__m128i by
   __builtin_memcpy(&ints, parts, sizeof ints);
   return ints;
 }
+static inline __attribute__((always_inline)) __m512i emulated_cvtepu8(__m128i bytes) {
+  __m512i ints;
+  const __m256i parts[2] = {_mm256_cvtepu8_epi32(bytes),
+                            _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
+  __builtin_memcpy(&ints, parts, sizeof ints);
+  return ints;
+}
+static inline __attribute__((always_inline)) __m512 emulated_cvtepi32(__m512i ints) {
+  __m512 floats;
+  __m256i parts[2];
+  __builtin_memcpy(parts, &ints, sizeof parts);
+  const __m256 converted[2] = {_mm256_cvtepi32_ps(parts[0]), _mm256_cvtepi32_ps(parts[1])};
+  __builtin_memcpy(&floats, converted, sizeof floats);
+  return floats;
+}
 static inline __attribute__((always_inline)) __m512i emulated_mul_epu32(__m512i a, __m512i b) {
   __m256i x[2], y[2];
   __builtin_memcpy(x, &a, sizeof x);
@@ -49,5 +65,9 @@ static inline __attribute__((always_inline)) __m512i emulated_mul_epu32(__m512i 
 #define _mm512_maskz_cvtps_ph(mask, floats, rounding) emulated_cvtps(floats)
 #undef _mm512_maskz_cvtepi8_epi32
 #define _mm512_maskz_cvtepi8_epi32(mask, bytes) emulated_cvtepi8(bytes)
+#undef _mm512_maskz_cvtepu8_epi32
+#define _mm512_maskz_cvtepu8_epi32(mask, bytes) emulated_cvtepu8(bytes)
+#undef _mm512_maskz_cvtepi32_ps
+#define _mm512_maskz_cvtepi32_ps(mask, ints) emulated_cvtepi32(ints)
 #undef _mm512_maskz_mul_epu32
 #define _mm512_maskz_mul_epu32(mask, a, b) emulated_mul_epu32(a, b)

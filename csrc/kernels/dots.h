@@ -5,7 +5,7 @@
 //   kDotOutputs, DotInts         outputs that one call computes, and a vector of their dots
 //   kMaxBlockRows                rows whose sums stay in registers
 //   kMaxChunkRows                rows that a tile's weights are streamed past at once
-//   set_biases, has_offset, Dots what follows
+//   set_biases, has_offset, has_float_dots, Dots   what follows
 // `Dots<V>::of<R>(values, rows, scales, dot)`: values points at the first of the outputs in the
 // group (5- and 6-bit values: unpacked to bytes), rows at R rows of the group; dot[r][v] receives
 // the v-th vector of them. Less the row's offset, where has_offset says so, they are
@@ -47,6 +47,10 @@ inline void set_biases(RowGroup& group, const PackedMatrix& w, int32_t sum);
 
 template <Values V>
 struct Dots;
+
+// Whether its dots come as vectors of floats, whole numbers too, in the place of DotInts.
+template <Values V>
+constexpr bool has_float_dots = false;
 
 }  // namespace
 }  // namespace oneglance::ONEGLANCE_ISA

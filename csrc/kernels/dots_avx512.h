@@ -93,34 +93,40 @@ struct Dots<Values::k4Bit> {
   }
 };
 
-// Sixteen signed bytes as 32 bits each. (With a mask for the reason given in lanes.h.)
-inline __m512i widen(const uint8_t* bytes) {
+// Sixteen signed bytes as floats. (With masks for the reason given in lanes.h.)
+inline __m512 float_scales(const uint8_t* bytes) {
   const __m128i narrow = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
-  return _mm512_maskz_cvtepi8_epi32(0xffff, narrow);
+  return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, narrow));
 }
+
+// The halves are put together as floats: multiplications of 32-bit integers take twice as long. All
+// of it stays below 2^24, so that each step is exact, the fused one too.
+template <>
+constexpr bool has_float_dots<Values::k6Bit> = true;
 
 template <>
 struct Dots<Values::k6Bit> {
-  template <int R>
+  template <int R, typename Floats>
   static inline void of(const uint8_t* values, const RowGroup* rows, const uint8_t* scales,
-                        DotInts (&dot)[R][2]) {
+                        Floats (&dot)[R][2]) {
     const __m512i unsigned_already = _mm512_setzero_si512();
     __m512i sums[2][R][2];
+    __m512 scale[2][2];
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half, scales += kTile) {
       start_sums(rows, half, sums[half]);
       add_steps<4>(values, unsigned_already, rows, 4 * half, sums[half]);
-      for (int v = 0; v < 2; ++v) {
-        const __m512i s = widen(scales + 16 * v);
-        for (int r = 0; r < R; ++r) sums[half][r][v] = _mm512_mullo_epi32(sums[half][r][v], s);
-      }
+      for (int v = 0; v < 2; ++v) scale[half][v] = float_scales(scales + 16 * v);
     }
     for (int r = 0; r < R; ++r) {
       for (int v = 0; v < 2; ++v) {
-        sums[0][r][v] = _mm512_add_epi32(sums[0][r][v], sums[1][r][v]);
+        const __m512 first = _mm512_maskz_cvtepi32_ps(0xffff, sums[0][r][v]);
+        const __m512 second = _mm512_maskz_cvtepi32_ps(0xffff, sums[1][r][v]);
+        const __m512 sum =
+            _mm512_fmadd_ps(second, scale[1][v], _mm512_mul_ps(first, scale[0][v]));
+        std::memcpy(&dot[r][v], &sum, sizeof sum);
       }
     }
-    std::memcpy(dot, sums[0], sizeof sums[0]);
   }
 };
 

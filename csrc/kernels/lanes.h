@@ -92,6 +92,23 @@ ONEGLANCE_INLINE Lanes load(const uint16_t* source) {
   return result;
 }
 
+// Sixteen bytes as numbers. (As whole vectors where there are instructions for it: left to itself GCC
+// makes halves of them, and a load of the whole waits for both stores.)
+ONEGLANCE_INLINE Lanes load_bytes(const uint8_t* source) {
+  Lanes result;
+#if defined(ONEGLANCE_HAS_AVX512)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source));
+  const __m512i whole = _mm512_maskz_cvtepu8_epi32(0xffff, bytes);
+  result.part[0] = reinterpret_cast<NativeFloats>(_mm512_maskz_cvtepi32_ps(0xffff, whole));
+#else
+  float values[kLanes];
+  for (int i = 0; i < kLanes; ++i) values[i] = static_cast<float>(source[i]);
+  static_assert(sizeof result == sizeof values, "lanes are nothing but floats");
+  std::memcpy(&result, values, sizeof values);
+#endif
+  return result;
+}
+
 ONEGLANCE_INLINE void store(float* target, const Lanes& lanes) {
   for (int i = 0; i < kParts; ++i) {
     *reinterpret_cast<LooseFloats*>(target + i * kNativeLanes) = lanes.part[i];
@@ -144,6 +161,12 @@ ONEGLANCE_INLINE Lanes operator+(const Lanes& a, const Lanes& b) {
 ONEGLANCE_INLINE Lanes operator-(const Lanes& a, const Lanes& b) {
   Lanes result;
   for (int i = 0; i < kParts; ++i) result.part[i] = a.part[i] - b.part[i];
+  return result;
+}
+
+ONEGLANCE_INLINE Lanes operator-(const Lanes& a) {
+  Lanes result;
+  for (int i = 0; i < kParts; ++i) result.part[i] = -a.part[i];
   return result;
 }
 

@@ -4,7 +4,8 @@
 //   kHalf              acc = acc + float(dot - zero_point * sum) * (d * sx)
 //   kHalfMin, kSuper   acc = acc + float(dot) * (d * sx);  acc = acc + m * (sx * float(sum))
 //   kSuper16           acc = acc + float(sc0 * dot0 + sc1 * dot1) * (d * sx)
-//                      (the dots of the two halves, with q - zero_point)
+//                      (the dots of the two halves, with q - zero_point; all below 2^24, so
+//                      that floats compute it as exactly as integers)
 // where kSuper has d := d * sc and m := -(dmin * mn), one rounded product each.
 // Where activations come in two planes, that is done for each, and y = acc of the first + acc of
 // the second.
@@ -38,7 +39,7 @@ struct GroupScales {
   alignas(64) float d[kTile];
   alignas(64) float m[kTile];
   alignas(64) float run_d[kTile];
-  alignas(64) float run_m[kTile];
+  alignas(64) float run_m[kTile];  // with the sign that m has
   const uint8_t* stored;  // the group's scales in the stream
 
   // The n-th row of halves from there on.
@@ -51,6 +52,7 @@ struct GroupScales {
     if constexpr (S == Scales::kSuper) {
       convert(stream, 0, run_d);
       convert(stream, 1, run_m);
+      for (int o = 0; o < kTile; o += kLanes) store(run_m + o, -load(run_m + o));
     } else if constexpr (S == Scales::kSuper16) {
       convert(stream, 0, d);
     }
@@ -61,9 +63,9 @@ struct GroupScales {
     if constexpr (S == Scales::kHalf || S == Scales::kHalfMin) convert(scales, 0, d);
     if constexpr (S == Scales::kHalfMin) convert(scales, 1, m);
     if constexpr (S == Scales::kSuper) {
-      for (int o = 0; o < kTile; ++o) {
-        d[o] = run_d[o] * static_cast<float>(scales[o]);
-        m[o] = -(run_m[o] * static_cast<float>(scales[kTile + o]));
+      for (int o = 0; o < kTile; o += kLanes) {
+        store(d + o, load(run_d + o) * load_bytes(scales + o));
+        store(m + o, load(run_m + o) * load_bytes(scales + kTile + o));
       }
     }
   }
@@ -84,7 +86,7 @@ __attribute__((noinline)) void add_group(const uint8_t* values, const GroupScale
                                          const RowGroup* rows, float (*acc)[kTile]) {
   constexpr int vectors = kDotOutputs / kDotLanes;
   for (int o = 0; o < kTile; o += kDotOutputs) {
-    DotInts dot[R][vectors];
+    std::conditional_t<has_float_dots<V>, DotFloats, DotInts> dot[R][vectors];
     Dots<V>::template of<R>(values + 4 * o, rows, scales.stored + o, dot);
     DotFloats d[vectors], m[vectors];
     for (int v = 0; v < vectors; ++v) {
@@ -100,8 +102,8 @@ __attribute__((noinline)) void add_group(const uint8_t* values, const GroupScale
         float* at = acc[r] + o + kDotLanes * v;
         DotFloats sum;
         load_floats(at, sum);
-        const DotInts whole = has_offset<V, S> ? dot[r][v] - offset : dot[r][v];
-        sum = sum + __builtin_convertvector(whole, DotFloats) * (d[v] * scale);
+        if constexpr (has_offset<V, S>) dot[r][v] = dot[r][v] - offset;
+        sum = sum + __builtin_convertvector(dot[r][v], DotFloats) * (d[v] * scale);
         if (has_minimum(S)) sum = sum + m[v] * scaled_sum;
         std::memcpy(at, &sum, sizeof sum);
       }
