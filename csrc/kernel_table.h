@@ -1,7 +1,8 @@
 // The kernels of one instruction set, as plain function pointers.
 //
 // Every kernel is compiled once per instruction set from the same source (csrc/kernels/) and gives
-// the same bits in each: no fused multiply-add, one fixed order for every sum.
+// the same bits in each: no fused multiply-add that rounds, one fixed order for
+// every sum.
 #pragma once
 
 #include <cstdint>

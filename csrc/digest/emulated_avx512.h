@@ -28,19 +28,19 @@ static inline __attribute__((always_inline)) __m256i emulated_cvtps(__m512 float
   return _mm256_setr_m128i(_mm256_cvtps_ph(parts[0], _MM_FROUND_TO_NEAREST_INT),
                            _mm256_cvtps_ph(parts[1], _MM_FROUND_TO_NEAREST_INT));
 }
-static inline __attribute__((always_inline)) __m512i emulated_cvtepi8(__m128i bytes) {
+static inline __attribute__((always_inline)) __m512i emulated_joined(__m256i low, __m256i high) {
   __m512i ints;
-  const __m256i parts[2] = {_mm256_cvtepi8_epi32(bytes),
-                            _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
+  const __m256i parts[2] = {low, high};
   __builtin_memcpy(&ints, parts, sizeof ints);
   return ints;
 }
+static inline __attribute__((always_inline)) __m512i emulated_cvtepi8(__m128i bytes) {
+  return emulated_joined(_mm256_cvtepi8_epi32(bytes),
+                         _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)));
+}
 static inline __attribute__((always_inline)) __m512i emulated_cvtepu8(__m128i bytes) {
-  __m512i ints;
-  const __m256i parts[2] = {_mm256_cvtepu8_epi32(bytes),
-                            _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
-  __builtin_memcpy(&ints, parts, sizeof ints);
-  return ints;
+  return emulated_joined(_mm256_cvtepu8_epi32(bytes),
+                         _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)));
 }
 static inline __attribute__((always_inline)) __m512 emulated_cvtepi32(__m512i ints) {
   __m512 floats;
@@ -54,10 +54,7 @@ static inline __attribute__((always_inline)) __m512i emulated_mul_epu32(__m512i 
   __m256i x[2], y[2];
   __builtin_memcpy(x, &a, sizeof x);
   __builtin_memcpy(y, &b, sizeof y);
-  for (int i = 0; i < 2; ++i) x[i] = _mm256_mul_epu32(x[i], y[i]);
-  __m512i products;
-  __builtin_memcpy(&products, x, sizeof products);
-  return products;
+  return emulated_joined(_mm256_mul_epu32(x[0], y[0]), _mm256_mul_epu32(x[1], y[1]));
 }
 #undef _mm512_maskz_cvtph_ps
 #define _mm512_maskz_cvtph_ps(mask, halves) emulated_cvtph(halves)
