@@ -18,7 +18,7 @@ from oneglance.decode import step as step_module
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import DecodingSequence, Vocabulary
 from oneglance.decode.watch import SeenPass
-from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
+from oneglance.drafters.base import DraftContext, Drafter, DraftHints, DraftRequest
 from oneglance.drafters.draft_model import DraftModelDrafter, DraftModelSession
 from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
@@ -232,6 +232,22 @@ def test_a_kept_prefix_is_fed_once() -> None:
     assert target.num_rows == 3
     fresh = Decoder(ScriptedEngine(SCRIPT, V), VOCABULARY, NoDrafter())
     assert [second] == answers(fresh, [turn], [SamplingParams(max_tokens=1)])
+
+
+def test_a_kept_prefix_serves_its_own_tenant_alone() -> None:
+    """Else the time to the first token would tell one tenant what another has asked."""
+    target = ScriptedEngine(SCRIPT, V)
+    decoder = Decoder(target, VOCABULARY, NoDrafter(), prefixes=PrefixStore(target, 8))
+    prompt = [4, 3, 2, 1, 0, 1, 2, 3]
+    one = [SamplingParams(max_tokens=1)]
+    num_rows = []
+    for tenant in ("a", "b", "a", "b", ""):
+        target.num_rows = 0
+        for _ in decoder.run([prompt], one, [DraftHints(tenant=tenant)]):
+            pass
+        num_rows.append(target.num_rows)
+    whole, last = len(prompt), 1
+    assert num_rows == [whole, whole, last, last, whole]
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 100])

@@ -119,7 +119,10 @@ class Decoder:
             hints: for the drafter.
             watcher: is shown every pass.
         """
-        handle = self.target.open() if self.prefixes is None else self.prefixes.open(prompt)
+        if self.prefixes is None:
+            handle = self.target.open()
+        else:
+            handle = self.prefixes.open(prompt, hints.tenant)
         try:
             sequence = self.open(handle, prompt, params, noise, hints)
             sequence.watcher = watcher
@@ -252,7 +255,7 @@ class Decoder:
                 for sequence in open_sequences.values():
                     endings.callback(self.end, sequence)
 
-    def end(self, sequence: DecodingSequence, group: str = "") -> None:
+    def end(self, sequence: DecodingSequence, group: str | None = None) -> None:
         """Releases what a sequence holds in the target's cache and in the drafter.
 
         The cache of an answer that came to its end may be kept for the next prompt; what was
@@ -260,8 +263,10 @@ class Decoder:
 
         Args:
             sequence: an answer, ended or not.
-            group: whose prompts may begin with what is kept.
+            group: whose prompts may begin with what is kept; None: the request's tenant's.
         """
+        if group is None:
+            group = sequence.hints.tenant
         try:
             self.drafter.close(sequence.session)
         finally:

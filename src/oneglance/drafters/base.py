@@ -25,8 +25,9 @@ class DraftHints:
 
     Attributes:
         prediction: token ids of what the answer will probably be; empty: none is given.
-        tenant: whose request it is. A drafter that remembers past answers never shows one
-            tenant's to another, since even the time that an answer takes would tell of them.
+        tenant: whose request it is. Neither past answers that a drafter remembers nor kept
+            prefixes of one tenant serve another, since even the time that an answer takes would
+            tell of them.
         remembers: whether past answers may help with this one, and it with later ones; a race that
             answers one prompt several times must not draft from its own earlier rounds.
     """
