@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import takewhile
 from typing import Literal
@@ -83,6 +83,9 @@ class Proposal:
             No accept rule looks at it.
         makers: for each of the N tokens the name of who drafted it, where several drafters made
             the proposal together; None: `drafter` made all of them.
+        reaches: for each of the N tokens how likely the drafter holds it to be accepted, itself and
+            all before it on its path, hence never more than its parent's; None: it tells no more
+            than `expected`. No accept rule looks at it.
     """
 
     tokens: IntArray
@@ -92,6 +95,7 @@ class Proposal:
     drafter: str = "none"
     expected: float | None = None
     makers: tuple[str, ...] | None = None
+    reaches: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         """Checks the shape; a drafter that breaks it has a bug, hence assertions."""
@@ -104,6 +108,9 @@ class Proposal:
         if self.draft_probs is not None:
             assert len(self.draft_probs) == len(self.tokens), "one law per draft token"
         assert self.makers is None or len(self.makers) == len(self.tokens), "one maker per token"
+        if self.reaches is not None:
+            assert len(self.reaches) == len(self.tokens), "one reach per token"
+            assert self.expected is not None, "what is said of each adds up"
 
     @staticmethod
     def empty(drafter: str = "none", expected: float | None = None) -> Proposal:
@@ -135,6 +142,35 @@ class Proposal:
         """True if no node has two children (an empty proposal is a chain)."""
         in_a_row = list(range(-1, len(self.tokens) - 1))
         return bool(self.parents.tolist() == in_a_row)
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether tokens may be left out, with all that hangs off them, by what they are.
+
+        Those that were drawn at random must stay. Of a tree it must be known which are worth less.
+        """
+        return self.draft_probs is None and (self.is_chain or self.reaches is not None)
+
+    def part(self, nodes: Sequence[int]) -> Proposal:
+        """Some of the tokens, the parents of each among them.
+
+        Args:
+            nodes: indices, ascending.
+        """
+        places = {ROOT: ROOT} | {node: place for place, node in enumerate(nodes)}
+        parents = [places[int(self.parents[node])] for node in nodes]
+        laws, makers, reaches = self.draft_probs, self.makers, self.reaches
+        part = replace(
+            self,
+            tokens=self.tokens[list(nodes)],
+            parents=np.array(parents, dtype=np.int64),
+            draft_probs=None if laws is None else tuple(laws[node] for node in nodes),
+            makers=None if makers is None else tuple(makers[node] for node in nodes),
+            reaches=None if reaches is None else tuple(reaches[node] for node in nodes),
+        )
+        if part.expected is None:
+            return part
+        return replace(part, expected=min(part.expected, part.max_depth))
 
     @cached_property
     def _families(self) -> dict[int, list[int]]:

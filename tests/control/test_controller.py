@@ -167,6 +167,34 @@ def test_only_chains_of_point_masses_are_cut() -> None:
     assert cut_drafts([FixedLength(3)], [chain]) == [chain], "a K that was asked for is kept"
 
 
+def test_of_a_tree_the_likeliest_tokens_are_kept_as_long_as_they_are_worth_their_rows() -> None:
+    tokens, parents = np.array([1, 2, 3, 4, 5]), np.array([ROOT, ROOT, 0, 0, 2])
+    reaches = (0.8, 0.15, 0.6, 0.1, 0.3)
+    tree = Proposal(tokens, parents, drafter="it", reaches=reaches, expected=sum(reaches))
+    left = []
+    for row_share in (0.0, 0.1, 0.2, 0.6, 1.0):
+        length = MeasuredLength(Control(KnownCosts(row_share)))
+        length.credit.tokens = 100.0
+        [cut] = cut_drafts([length], [tree])
+        left.append(cut.tokens.tolist())
+        assert cut.drafter == "it"
+        kept = [token - 1 for token in left[-1]]
+        assert cut.parents.tolist() == tree.part(kept).parents.tolist()
+        assert (cut.expected or 0.0) == pytest.approx(sum(reaches[node] for node in kept))
+    assert left == [[1, 2, 3, 4, 5], [1, 3, 5], [1, 3], [1], []]
+
+
+def test_what_is_kept_of_a_tree_is_what_was_verified() -> None:
+    """A token that was left out may be the one that came; it teaches, and earns nothing."""
+    reaches = (0.6, 0.3)
+    tree = Proposal(np.array([1, 2]), np.array([ROOT, ROOT]), reaches=reaches, expected=0.9)
+    length = MeasuredLength(Control(KnownCosts(0.1)))
+    before = length.credit.tokens
+    length.note(tree, 1, [2])
+    assert length.credit.tokens < before
+    assert length.reaches_of(tree)[1] > 0.3
+
+
 def test_a_fixed_length_never_changes() -> None:
     length = make_draft_length(7, None, 5)
     for decided in ([1], [1] * 8):

@@ -8,6 +8,7 @@ import pytest
 from oneglance.control.acceptance import Acceptance
 from oneglance.control.credit import Credit
 from oneglance.control.reliability import Reliability, rate_of
+from oneglance.types import Proposal
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
@@ -19,8 +20,45 @@ def test_the_rate_of_a_sum_is_found(rate: float, num_tokens: int) -> None:
     assert rate_of(0.0, num_tokens) < 0.001
 
 
+def chain(num_tokens: int, said: float) -> Proposal:
+    return Proposal.chain([1] * num_tokens, expected=said)
+
+
+def outcome(num_known: int, num_kept: int) -> list[int]:
+    """What was decided where so many tokens of a chain were right."""
+    return [1] * num_kept + [0] * (num_known - num_kept)
+
+
+def tree(*nodes: tuple[int, int, float]) -> Proposal:
+    """Of tokens with their parents and reaches."""
+    tokens, parents, reaches = zip(*nodes, strict=True)
+    return Proposal(
+        np.array(tokens), np.array(parents), reaches=reaches, expected=float(sum(reaches))
+    )
+
+
 def test_before_any_outcome_it_believes_what_is_said() -> None:
-    assert sum(Reliability().reaches(4, 2.0)) == pytest.approx(2.0, rel=0.01)
+    assert sum(Reliability().reaches(chain(4, 2.0))) == pytest.approx(2.0, rel=0.01)
+    said = (0.9, 0.45, 0.05, 0.3, 0.1)
+    parents = (-1, 0, -1, 1, 2)
+    draft = tree(*zip((5, 6, 7, 8, 9), parents, (*said[:4], 0.01), strict=True))
+    assert Reliability().reaches(draft) == pytest.approx(draft.reaches)
+
+
+def test_tokens_of_a_tree_are_judged_each_by_what_was_said_of_it() -> None:
+    """First choices are said to be right at 0.9 and are at 0.5, second ones at 0.1 and are at 0.3;
+    what hangs off a branch that came nowhere tells nothing."""
+    generator = np.random.default_rng(2)
+    reliability = Reliability(Reliability())
+    draft = tree((1, -1, 0.9), (2, -1, 0.1), (1, 0, 0.81), (2, 0, 0.09))
+    for _ in range(400):
+        token = int(generator.choice([1, 2, 3], p=[0.5, 0.3, 0.2]))
+        follows = int(generator.choice([1, 2, 3], p=[0.5, 0.3, 0.2]))
+        decided = [token, follows] if token == 1 else [token]
+        reliability.update(draft, decided, draft.num_matched(decided))
+    first, second, third, fourth = reliability.reaches(draft)
+    assert (first, second) == pytest.approx((0.5, 0.3), abs=0.08)
+    assert (third / first, fourth / first) == pytest.approx((0.5, 0.3), abs=0.1)
 
 
 @pytest.mark.parametrize("num_verified", [1, 2, 6])
@@ -33,19 +71,20 @@ def test_what_is_learned_does_not_depend_on_how_much_was_verified(num_verified: 
         right = generator.random(6) < 0.5
         num_kept = int(np.argmin([*right, False]))
         num_known = min(num_verified, num_kept) + 1
-        reliability.update(6, said, min(num_known, 6), min(num_kept, num_known))
-    assert reliability.reaches(6, said)[0] == pytest.approx(0.5, abs=0.08)
+        known, kept = min(num_known, 6), min(num_kept, num_known)
+        reliability.update(chain(6, said), outcome(known, kept), kept)
+    assert reliability.reaches(chain(6, said))[0] == pytest.approx(0.5, abs=0.08)
 
 
 def test_classes_are_told_apart_and_shared_with_other_requests() -> None:
     parent = Reliability()
     child = Reliability(parent)
     for _ in range(40):
-        child.update(1, 0.9, 1, 0)
-        child.update(1, 0.5, 1, 1)
+        child.update(chain(1, 0.9), outcome(1, 0), 0)
+        child.update(chain(1, 0.5), outcome(1, 1), 1)
     for each in (child, Reliability(parent)):
-        assert each.reaches(1, 0.9)[0] < 0.2
-        assert each.reaches(1, 0.5)[0] > 0.8
+        assert each.reaches(chain(1, 0.9))[0] < 0.2
+        assert each.reaches(chain(1, 0.5))[0] > 0.8
 
 
 def test_acceptance_begins_with_a_guess_and_learns_depths() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from oneglance.config import SamplingParams
+from oneglance.control.length import Control
 from oneglance.decode.loop import Decoder
 from oneglance.decode.sequence import Vocabulary
 from oneglance.drafters.base import DraftRequest
@@ -80,6 +81,73 @@ def test_a_tree_is_pruned_to_the_nodes_that_matter() -> None:
     assert proposal.parents.tolist() == [ROOT, ROOT, 0, 1]
     assert proposal.tokens.tolist() == [0, 1, 2, 2]
     assert proposal.expected == pytest.approx(1.74)
+
+
+def with_branches(drafter: DraftModelDrafter, session: Any, depth: int, count: int) -> Proposal:
+    return drafter.propose([DraftRequest(session, depth, num_branches=count)])[0]
+
+
+@pytest.mark.parametrize("num_branches", [1, 4, 6])
+def test_a_chain_has_the_next_likely_tokens_beside_it(num_branches: int) -> None:
+    """They cost no pass; of more than fit, the likeliest are proposed."""
+    engine = Recorder()
+    drafter = new_drafter(engine)
+    chain = propose(drafter, begin(drafter), 3).tokens.tolist()
+    calls = list(engine.calls)
+    engine.calls.clear()
+    proposal = with_branches(drafter, begin(drafter), 3, num_branches)
+    assert engine.calls == calls, "the same rows as for the chain alone"
+    family = [(*chain[:depth], token) for depth in range(3) for token in range(V)]
+    ranked = {
+        depth: sorted((p for p in family if len(p) == depth + 1), key=lambda p: -share(p))[:3]
+        for depth in range(3)
+    }
+    possible = [path for each in ranked.values() for path in each]
+    best = sorted(possible, key=lambda path: -share(path))[: 3 + num_branches]
+    assert set(paths(proposal)) == set(best)
+    assert proposal.reaches == pytest.approx([share(path) for path in paths(proposal)])
+    assert proposal.may_be_cut
+
+
+def test_what_is_drawn_at_random_has_no_branches() -> None:
+    drafter = new_drafter(Recorder())
+    proposal = with_branches(drafter, begin(drafter, SAMPLED, SequentialNoise(1)), 3, 4)
+    assert proposal.is_chain
+    assert proposal.draft_probs is not None
+    assert not proposal.may_be_cut
+    seeded = with_branches(drafter, begin(drafter, SAMPLED, SeededNoise(7)), 3, 4)
+    assert len(seeded) == 7
+    assert seeded.may_be_cut
+
+
+@pytest.mark.parametrize("tree_nodes", [None, 9], ids=["branches", "tree"])
+@pytest.mark.parametrize("row_share", [0.0, 0.06])
+def test_what_is_cut_by_its_worth_changes_no_answer(
+    row_share: float, tree_nodes: int | None
+) -> None:
+    """Where rows are dear some nodes are left out; whichever they are, the law is the target's."""
+    target = ScriptedEngine(random_script(V, 4, spread=1.0), V)
+    vocabulary = Vocabulary(V, frozenset(), lambda _: b"x")
+    plain = Decoder(target, vocabulary, NoDrafter())
+    drafter = new_drafter(ScriptedEngine(random_script(V, 4, spread=1.2), V))
+    control = Control.without_a_clock(row_share)
+    drafted = Decoder(target, vocabulary, drafter, "auto", tree_nodes, control=control)
+    shapes = set()
+    for params in (
+        SamplingParams(max_tokens=24),
+        *(SamplingParams(max_tokens=24, temperature=1.0, seed=seed) for seed in range(4)),
+    ):
+        found = []
+        for decoder in (plain, drafted):
+            sequences = {i: s for i, s, _ in decoder.run([PROMPT, PROMPT[:2]], [params] * 2)}
+            found.append([sequences[i].history.output for i in range(2)])
+            shapes |= {p.parents for s in sequences.values() for p in s.trace}
+        assert found[0] == found[1]
+    num_forks = sum(len(set(parents)) < len(parents) for parents in shapes)
+    assert num_forks > 2, "branches were verified"
+    sampled = SamplingParams(max_tokens=2, temperature=0.9)
+    laws = [answer_law(decoder, PROMPT, sampled) for decoder in (plain, drafted)]
+    assert total_variation(*laws) < 1e-12
 
 
 def test_each_level_is_one_pass_of_its_new_rows() -> None:

@@ -176,6 +176,9 @@ def test_a_truncated_law_is_the_warped_one() -> None:
         for position in range(20):
             noise = SeededNoise(8)
             assert noise.sample_from(law, position) == noise.sample(warped, position)
+            for count in (2, 3, 9):
+                tokens = noise.sample_distinct_from(law, position, count)
+                assert tokens == noise.sample_distinct(warped, position, count)
 
 
 def test_logits_that_round_to_one_score_are_cut_by_lowest_id() -> None:

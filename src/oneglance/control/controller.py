@@ -5,12 +5,14 @@ drafting costs. Once drafts are there that are a function of the prefix: how muc
 its rows, from what their drafter says of them. Both maximise the expected tokens a second of the
 whole pass, so that drafts shrink as the batch grows, and end where speculation loses.
 
-What is drawn at random must be verified whatever it came to; only point masses are cut.
+What is drawn at random must be verified whatever it came to; only point masses are cut. Of a tree
+the tokens with the greatest reach are kept, so that what it costs a row is what it gains a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from oneglance.control.allocation import NOTHING, Fixed, Offer, allocate
 from oneglance.control.length import MAX_LENGTH, DraftLength, FixedLength, MeasuredLength
@@ -116,13 +118,13 @@ def cut_drafts(
         besides: as for `choose_lengths`.
 
     Returns:
-        Beginnings of the drafts that can be cut, the others as they are.
+        The likeliest tokens of the drafts that can be cut, the others as they are.
     """
     cut = list(drafts)
     found = [
         (index, length, draft)
         for index, (length, draft) in enumerate(zip(lengths, drafts, strict=True))
-        if isinstance(length, MeasuredLength) and is_certain(draft)
+        if isinstance(length, MeasuredLength) and len(draft) > 0 and draft.may_be_cut
     ]
     if not found:
         return cut
@@ -135,24 +137,30 @@ def cut_drafts(
         besides.tokens + len(lengths) + sum(said),
         besides.attended + sum(length.context * (1 + rows) for length, rows in taken),
     )
+    reaches = [length.reaches_of(draft) for _, length, draft in found]
     offers = [
-        Offer(length.reaches(len(draft), draft.expected), length.context)
-        for _, length, draft in found
+        Offer(sorted(each, reverse=True), length.context)
+        for each, (_, length, _) in zip(reaches, found, strict=True)
     ]
     numbers = allocate(offers, fixed, found[0][1].control.pass_costs)
-    for (index, length, draft), offer, number in zip(found, offers, numbers, strict=True):
+    for (index, length, draft), each, number in zip(found, reaches, numbers, strict=True):
         kept = length.affordable(number, len(lengths), is_there=True)
-        cut[index] = beginning(draft, kept, sum(offer.reaches[:kept]))
+        cut[index] = likeliest(draft, each, kept)
     return cut
 
 
-def is_certain(draft: Proposal) -> bool:
-    """Whether a draft is a chain that is a function of the prefix, so that it may be cut."""
-    return len(draft) > 0 and draft.draft_probs is None and draft.is_chain
+def likeliest(draft: Proposal, reaches: Sequence[float], num_tokens: int) -> Proposal:
+    """The likeliest tokens of a draft that may be cut, with what is expected of them.
 
-
-def beginning(draft: Proposal, num_tokens: int, expected: float) -> Proposal:
-    """The first tokens of a chain of point masses, with what is expected of them."""
+    Args:
+        draft: of point masses.
+        reaches: [N] of each token, never more than its parent's.
+        num_tokens: how many to keep.
+    """
     if num_tokens == 0:
         return Proposal.empty(draft.drafter)
-    return Proposal.chain(draft.tokens[:num_tokens].tolist(), None, draft.drafter, expected)
+    if draft.is_chain:
+        expected, tokens = sum(reaches[:num_tokens]), draft.tokens[:num_tokens].tolist()
+        return Proposal.chain(tokens, None, draft.drafter, expected)
+    ranked = sorted(range(len(draft)), key=lambda node: (-reaches[node], node))[:num_tokens]
+    return replace(draft.part(sorted(ranked)), expected=sum(reaches[node] for node in ranked))

@@ -20,6 +20,9 @@ DraftLengthSpec = int | str
 MAX_LENGTH = 32
 """Most tokens that "auto" drafts in a row."""
 
+MAX_BRANCHES = 8
+"""Most tokens that "auto" lets a drafter add beside the longest path of a draft."""
+
 _FREE = 0.02
 """A drafter whose longest draft costs less than this share of a pass is asked for it every time."""
 _LOOKUP_FIT_AFTER = 8.0
@@ -83,7 +86,14 @@ class Control:
 
 
 class DraftLength(ABC):
-    """What is known of one request, for choosing K pass by pass; see `control/controller.py`."""
+    """What is known of one request, for choosing K pass by pass; see `control/controller.py`.
+
+    Attributes:
+        context: tokens so far.
+        num_branches: tokens that may be drafted beside the longest path, see `DraftRequest`.
+    """
+
+    num_branches = 0
 
     def __init__(self, num_prompt: int = 0) -> None:
         """Begins a request whose prompt has so many tokens."""
@@ -110,10 +120,11 @@ class DraftLength(ABC):
 class FixedLength(DraftLength):
     """The same K in every pass."""
 
-    def __init__(self, num_draft_tokens: int, num_prompt: int = 0) -> None:
+    def __init__(self, num_draft_tokens: int, num_prompt: int = 0, num_branches: int = 0) -> None:
         """`num_draft_tokens` is K, at least 0."""
         super().__init__(num_prompt)
         self.num_draft_tokens = num_draft_tokens
+        self.num_branches = num_branches
 
     def note(
         self,
@@ -134,12 +145,13 @@ class MeasuredLength(DraftLength):
         acceptance: of this request, by depth.
         reliability: of what the drafter says of this request's drafts.
         credit: what drafts may still cost it.
-        rows_per_token: rows of a pass for each token of depth; 1 for chains.
+        rows_per_token: rows of a pass for each token of depth; 1 for chains without branches.
         num_unseen: decided tokens that the drafter has not been told of with a call.
-        is_certain: its drafts are chains of point masses: any part of one may be left out after it
-            was made, and one that was not verified can still be compared with what was decided.
+        is_certain: its drafts may be cut: any part of one may be left out after it was made, and
+            one that was not verified can still be compared with what was decided.
     """
 
+    num_branches = MAX_BRANCHES
     FIRST_WAIT = 8
     LONGEST_WAIT = 64
 
@@ -204,16 +216,22 @@ class MeasuredLength(DraftLength):
         price = self.price(1, 1, 1) + catching_up
         return price <= self.credit.tokens or costs.exploration.pay(price)
 
-    def reaches(self, num_tokens: int, said: float | None = None) -> list[float]:
-        """[num_tokens] probability that a path is kept down to each depth.
+    def reaches(self, num_tokens: int) -> list[float]:
+        """[num_tokens] probability that a path is kept down to each depth, as far as is known."""
+        return self.acceptance.reaches(num_tokens)
 
-        Args:
-            num_tokens: its length.
-            said: how many tokens the drafter expects to be kept of it; None: it says nothing.
+    def reaches_of(self, draft: Proposal) -> list[float]:
+        """Probability that tokens of a draft are kept, with all before them on their paths.
+
+        From what the drafter says of it, corrected by how its earlier estimates turned out; where
+        it says nothing, from how earlier drafts fared.
+
+        Returns:
+            As of `Reliability.reaches`: [N] of each token of a draft that may be cut.
         """
-        if said is None:
-            return self.acceptance.reaches(num_tokens)
-        return self.reliability.reaches(num_tokens, said)
+        if draft.expected is not None:
+            return self.reliability.reaches(draft)
+        return self.acceptance.reaches(draft.max_depth)
 
     def price(self, num_tokens: int, num_rows: float, num_sequences: int) -> float:
         """What a draft costs, in tokens that plain decoding would deliver in the same time.
@@ -234,12 +252,12 @@ class MeasuredLength(DraftLength):
         """The part of a draft that the request's credit pays for.
 
         Args:
-            num_tokens: what one would like.
+            num_tokens: what one would like: a depth, or rows of a draft that is there.
             num_sequences: of the pass.
             is_there: drafting is paid for already.
         """
         while num_tokens > 0:
-            rows = num_tokens * self.rows_per_token
+            rows = num_tokens * (1.0 if is_there else self.rows_per_token)
             drafted = 0 if is_there else num_tokens
             if self.price(drafted, rows, num_sequences) <= self.credit.tokens:
                 break
@@ -260,11 +278,14 @@ class MeasuredLength(DraftLength):
             num_known, num_matched = min(depth, len(decided)), draft.num_matched(decided)
             self.acceptance.update(num_known, num_matched)
             if draft.expected is not None:
-                self.reliability.update(depth, draft.expected, num_known, num_matched)
-            if draft.draft_probs is not None or not draft.is_chain:
-                self.rows_per_token += 0.2 * (len(draft) / depth - self.rows_per_token)
-            self.is_certain = draft.draft_probs is None and draft.is_chain
-            num_kept = num_matched
+                self.reliability.update(draft, decided[:num_known], num_matched)
+            self.is_certain = draft.may_be_cut
+            num_rows = num_verified if self.is_certain else len(draft)
+            if num_rows > 0 and not (draft.is_chain and self.is_certain):
+                rows_per_token = max(1.0, num_rows / depth)
+                self.rows_per_token += 0.2 * (rows_per_token - self.rows_per_token)
+            # Of a tree that was cut the token that was right may not have been verified.
+            num_kept = num_matched if draft.is_chain else min(num_matched, len(decided) - 1)
         self._book(depth, num_verified, min(num_kept, num_verified), num_sequences)
         seen = num_kept if self._is_asked else -self.num_unseen
         self.num_unseen = len(decided) - seen

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from oneglance.control.allocation import Fixed, Offer, allocate
-from oneglance.control.controller import HORIZON, beginning, is_certain
+from oneglance.control.controller import HORIZON, likeliest
 from oneglance.control.draft_cost import DraftPrice
 from oneglance.control.length import MAX_LENGTH, Control, MeasuredLength
 from oneglance.types import Float64Array, Proposal
@@ -65,15 +65,13 @@ class PartLength:
         self._note_wanted(self._promise(room, num_sequences, 0.0) > reached)
         return self._promise(room, num_sequences, self._entry(room)) > reached
 
-    def expected_of(self, num_tokens: int, said: float | None) -> float:
-        """Tokens that are expected to be kept of a draft.
+    def expected_of(self, draft: Proposal) -> float:
+        """Tokens that are expected to be kept of a draft, see `MeasuredLength.reaches_of`."""
+        return sum(self._length.reaches_of(draft)) if len(draft) else 0.0
 
-        Args:
-            num_tokens: length of its longest path.
-            said: the drafter's own estimate, which is corrected by how its earlier ones turned
-                out; None: as many as of its earlier drafts.
-        """
-        return sum(self._length.reaches(num_tokens, said)) if num_tokens else 0.0
+    def expected_to(self, depth: int) -> float:
+        """Tokens that are expected to be kept of a draft of some depth, as of earlier ones."""
+        return sum(self._length.reaches(depth))
 
     def speed(self, num_expected: float, num_nodes: int, num_sequences: int) -> float:
         """Tokens a second of a pass that verifies a draft which is there already."""
@@ -83,14 +81,14 @@ class PartLength:
 
     def cut(self, draft: Proposal, num_sequences: int) -> Proposal:
         """The part of a draft that is worth its rows; what was drawn at random stays whole."""
-        if not is_certain(draft):
+        if len(draft) == 0 or not draft.may_be_cut:
             return draft
         length = self._length
-        reaches = length.reaches(len(draft), draft.expected)
-        offer = Offer(reaches, length.context, float(num_sequences))
+        reaches = length.reaches_of(draft)
+        offer = Offer(sorted(reaches, reverse=True), length.context, float(num_sequences))
         number = allocate([offer], self._fixed(num_sequences), self._control.pass_costs)[0]
         number = length.affordable(number, num_sequences, is_there=True)
-        return beginning(draft, number, sum(reaches[:number]))
+        return likeliest(draft, reaches, number)
 
     def note_draft(self, num_tokens: int, seconds: float, num_unseen: int) -> None:
         """Learns what a call cost; arguments as for `DraftCosts.note`."""

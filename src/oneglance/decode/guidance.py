@@ -97,7 +97,7 @@ class Guide:
                 kept.append(node)
             if may_come and token not in self.eos_ids:
                 outputs[node] = (*outputs[parent], token)
-        return draft if len(kept) == len(draft) else _part(draft, kept)
+        return draft if len(kept) == len(draft) else draft.part(kept)
 
     def _certain(self, output: tuple[int, ...], most: int) -> list[int]:
         """The tokens that must follow an output, at most so many.
@@ -134,22 +134,6 @@ class Guide:
         return _appended(draft, node, missing, self.vocab_size) if missing else draft
 
 
-def _part(draft: Proposal, kept: Sequence[int]) -> Proposal:
-    """The tree of some nodes, whose parents are among them."""
-    places = {ROOT: ROOT} | {node: place for place, node in enumerate(kept)}
-    parents = [places[int(draft.parents[node])] for node in kept]
-    laws = draft.draft_probs
-    part = replace(
-        draft,
-        tokens=draft.tokens[list(kept)],
-        parents=np.array(parents, dtype=np.int64),
-        draft_probs=None if laws is None else tuple(laws[node] for node in kept),
-        makers=None if draft.makers is None else tuple(draft.makers[node] for node in kept),
-    )
-    expected = draft.expected
-    return part if expected is None else replace(part, expected=min(expected, part.max_depth))
-
-
 def _appended(draft: Proposal, node: int, tokens: Sequence[int], vocab_size: int) -> Proposal:
     """A draft with a chain of certain tokens behind one of its nodes."""
     first = len(draft)
@@ -164,6 +148,7 @@ def _appended(draft: Proposal, node: int, tokens: Sequence[int], vocab_size: int
         draft_probs=laws,
         drafter=draft.drafter if first > 0 else GRAMMAR,
         makers=(*map(draft.maker, range(first)), *(GRAMMAR for _ in tokens)),
+        reaches=None,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from oneglance.config import EngineConfig, SamplingParams
 from oneglance.constraints import Constraint
 from oneglance.control.length import (
+    MAX_BRANCHES,
     MAX_LENGTH,
     Control,
     DraftLength,
@@ -321,5 +322,5 @@ class Decoder:
 
     def _draft_length(self, num_prompt: int) -> DraftLength:
         if self.k == "auto" and self.drafter.chooses_length:
-            return FixedLength(MAX_LENGTH, num_prompt)
+            return FixedLength(MAX_LENGTH, num_prompt, MAX_BRANCHES)
         return make_draft_length(self.k, self.control, num_prompt)

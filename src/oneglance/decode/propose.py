@@ -114,7 +114,7 @@ def _check_size(drafter: Drafter[Any], request: DraftRequest[Any], proposal: Pro
     max_depth, max_nodes = request.max_depth, request.num_tree_nodes
     if not drafter.reaches_further:
         max_depth = request.num_draft_tokens
-        max_nodes = max_depth if max_nodes is None else max_nodes
+        max_nodes = max_depth + request.num_branches if max_nodes is None else max_nodes
     elif max_nodes is None:
         max_nodes = request.num_draft_tokens + drafter.num_further
     assert proposal.max_depth <= max_depth, "more was drafted than asked for"

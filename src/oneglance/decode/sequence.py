@@ -136,7 +136,7 @@ class DecodingSequence:
             if isinstance(self.draft_length, FixedLength):
                 most = self.draft_length.num_draft_tokens
             nodes = min(self.draft_room, most)
-            nodes += self.drafter.num_further if nodes else 0
+            nodes += self.drafter.num_further + self._num_branches if nodes else 0
         if self.params.constraint is not None:
             nodes += min(MAX_CERTAIN, self.draft_room)
         return 1 + nodes
@@ -154,7 +154,14 @@ class DecodingSequence:
         """What to ask of the drafter: at most so many tokens in a row."""
         room = self.draft_room
         num_draft_tokens = min(num_draft_tokens, room)
-        return DraftRequest(self.session, num_draft_tokens, self._num_tree_nodes, room)
+        branches = self._num_branches if num_draft_tokens else 0
+        return DraftRequest(self.session, num_draft_tokens, self._num_tree_nodes, room, branches)
+
+    @property
+    def _num_branches(self) -> int:
+        """What a constraint leaves no choice about follows a chain's end, and a tree has many."""
+        is_chain = self._num_tree_nodes is not None or self.params.constraint is not None
+        return 0 if is_chain else self.draft_length.num_branches
 
     def guide(self, draft: Proposal) -> GuidedDraft:
         """What to verify of a draft: what the constraint allows, and then what it makes certain.

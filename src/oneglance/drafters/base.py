@@ -74,6 +74,9 @@ class DraftRequest(Generic[Session]):
             nothing.
         num_tree_nodes: most tokens in all, on all branches together; None: the drafter's own
             shape, a chain unless its method is a tree.
+        num_branches: where there is no such limit, tokens that may be added beside the longest
+            path, if they are point masses, cost nothing to draft, and the proposal says how likely
+            each is (`Proposal.reaches`): what is not worth its rows is left out afterwards.
         room: no token may lie deeper than this, since it could not be delivered or would not fit
             the context; None: as for `num_draft_tokens`. At least that.
     """
@@ -82,6 +85,7 @@ class DraftRequest(Generic[Session]):
     num_draft_tokens: int
     num_tree_nodes: int | None = None
     room: int | None = None
+    num_branches: int = 0
 
     @property
     def max_depth(self) -> int:

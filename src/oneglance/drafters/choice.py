@@ -154,10 +154,7 @@ def _best(ids: Sequence[int], scores: Float64Array, count: int) -> list[Choice]:
 
 
 def _keyed(law: LogLaw, noise: KeyedNoise, position: int, count: int) -> list[Choice]:
-    if count == 1:
-        tokens = [noise.sample_from(law, position)]
-    else:
-        tokens = noise.sample_distinct(law.logits(), position, count)
+    tokens = noise.sample_distinct_from(law, position, count)
     confidences = _confidences(_shares(law, tokens))
     return [Choice(*pair) for pair in zip(tokens, [None] * len(tokens), confidences, strict=True)]
 

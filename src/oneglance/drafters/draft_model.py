@@ -27,6 +27,7 @@ from oneglance.drafters.choice import (
 from oneglance.drafters.draft_cache import DraftCache, OwnCache
 from oneglance.drafters.draft_tree import (
     BestFirst,
+    ChainWithBranches,
     DraftTree,
     FixedShape,
     Growth,
@@ -158,7 +159,7 @@ class ModelDrafter(Drafter[DraftModelSession]):
         return DraftModelSession(context, self._open(context), history, list(context.prompt))
 
     def propose(self, requests: Sequence[DraftRequest[DraftModelSession]]) -> list[Proposal]:
-        """Drafts a chain or, with a node budget, a tree per request.
+        """Drafts a chain, with branches where the request has use for them, or a tree per request.
 
         Shorter ones where the draft's own context ends, its confidence falls, or a text ends.
         """
@@ -209,7 +210,7 @@ class ModelDrafter(Drafter[DraftModelSession]):
         if not pending:
             return None
         last = len(pending) - 1
-        growth = _growth(session.context, depth, num_nodes)
+        growth = _growth(session.context, depth, num_nodes, request.num_branches)
         return Draft(session, growth, depth, pending, list(range(-1, last)), row_of={ROOT: last})
 
     def _grow(self, drafts: Sequence[Draft]) -> None:
@@ -273,9 +274,12 @@ def _widest(draft: Draft) -> int:
     return max(draft.growth.num_children(node) for node in draft.frontier)
 
 
-def _growth(context: DraftContext, depth: int, num_nodes: int | None) -> Growth:
+def _growth(context: DraftContext, depth: int, num_nodes: int | None, num_branches: int) -> Growth:
+    is_drawn = not (context.params.is_greedy or isinstance(context.noise, KeyedNoise))
     if num_nodes is None:
-        return FixedShape(chain_shape(depth))
-    if context.params.is_greedy or isinstance(context.noise, KeyedNoise):
+        if num_branches == 0 or is_drawn:
+            return FixedShape(chain_shape(depth))
+        return ChainWithBranches(depth + num_branches)
+    if not is_drawn:
         return BestFirst(num_nodes)
     return FixedShape(best_shape(num_nodes, depth))

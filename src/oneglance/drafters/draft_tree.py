@@ -75,12 +75,14 @@ class DraftTree:
         index_of = {ROOT: ROOT} | {node: index for index, node in enumerate(nodes)}
         laws = [law for law in (self.laws[node] for node in nodes) if law is not None]
         assert len(laws) in (0, len(nodes)), "some tokens have a law and others none"
+        reaches = tuple(self.reaches[node] for node in nodes)
         return Proposal(
             tokens=np.array([self.tokens[node] for node in nodes], dtype=np.int64),
             parents=np.array([index_of[self.parents[node]] for node in nodes], dtype=np.int64),
             draft_probs=tuple(laws) if laws else None,
             drafter=drafter,
-            expected=sum(self.reaches[node] for node in nodes),
+            expected=sum(reaches),
+            reaches=reaches,
         )
 
 
@@ -150,6 +152,32 @@ class BestFirst(Growth):
         best = set(self.proposed(tree))
         alive = [node for node in level if node in best]
         return sorted(_by_reach(tree, alive)[: self._width])
+
+    def proposed(self, tree: DraftTree) -> list[int]:
+        """The best ones; a node never has more than its parent, and comes behind it if equal."""
+        return sorted(_by_reach(tree, range(len(tree.tokens)))[: self._num_nodes])
+
+
+class ChainWithBranches(Growth):
+    """The likeliest chain, and beside it the next likely tokens, on which nothing grows.
+
+    Which tokens come next in likelihood is known with the likeliest: such a branch costs a row of
+    the target and no time to draft. For trees whose tokens are point masses.
+    """
+
+    WIDTH = 3
+
+    def __init__(self, num_nodes: int) -> None:
+        """Proposes up to `num_nodes` nodes, those with the greatest reach; at least 1."""
+        self._num_nodes = num_nodes
+
+    def num_children(self, node: int) -> int:  # noqa: ARG002
+        """The same at every place."""
+        return self.WIDTH
+
+    def choose(self, tree: DraftTree, level: Sequence[int]) -> list[int]:
+        """The best one."""
+        return [node for node in level if tree.ranks[node] == 0]
 
     def proposed(self, tree: DraftTree) -> list[int]:
         """The best ones; a node never has more than its parent, and comes behind it if equal."""

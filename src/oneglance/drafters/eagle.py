@@ -18,7 +18,7 @@ from oneglance.drafters.base import DraftContext, DraftRequest
 from oneglance.drafters.choice import NUM_COMPARED
 from oneglance.drafters.draft_cache import DraftCache
 from oneglance.drafters.draft_model import Draft, DraftModelSession, ModelDrafter
-from oneglance.drafters.draft_tree import FixedShape
+from oneglance.drafters.draft_tree import ChainWithBranches, FixedShape
 from oneglance.drafters.eagle_cache import EagleCache
 from oneglance.engine.native.eagle import EagleEngine
 from oneglance.engine.native.eagle_chain import Chain
@@ -73,7 +73,7 @@ class EagleDrafter(ModelDrafter):
         return EagleCache(self._head, self._prefixes, prompt, self._prefill_chunk, tenant)
 
     def _grow(self, drafts: Sequence[Draft]) -> None:
-        """Makes greedy chains whole in one call; others get one level."""
+        """Makes greedy chains whole in one call, branches included; others get one level."""
         end_ids = drafts[0].session.context.eos_ids
         if not all(self._can_chain(draft, end_ids) for draft in drafts):
             super()._grow(drafts)
@@ -92,7 +92,7 @@ class EagleDrafter(ModelDrafter):
     def _can_chain(self, draft: Draft, end_ids: frozenset[int]) -> bool:
         """Whether the draft may come from one call; greedy trees grow best first."""
         is_new = draft.num_evaluated == 0 and draft.session.context.eos_ids == end_ids
-        is_chain = isinstance(draft.growth, FixedShape)
+        is_chain = isinstance(draft.growth, FixedShape | ChainWithBranches)
         return self._head.has_chains and is_new and is_chain and self._takes_argmax(draft)
 
     def _begin(self, request: DraftRequest[DraftModelSession]) -> Draft | None:

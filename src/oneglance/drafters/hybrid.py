@@ -34,8 +34,11 @@ class PartPolicy(Protocol):
     def promises_more(self, reached: float, room: int, num_sequences: int) -> bool:
         """Whether its best length promises more tokens a second than a draft that is there."""
 
-    def expected_of(self, num_tokens: int, said: float | None) -> float:
-        """Tokens that are expected to be kept of a draft of that length."""
+    def expected_of(self, draft: Proposal) -> float:
+        """Tokens that are expected to be kept of a draft."""
+
+    def expected_to(self, depth: int) -> float:
+        """Tokens that are expected to be kept of a draft of that depth."""
 
     def speed(self, num_expected: float, num_nodes: int, num_sequences: int) -> float:
         """Tokens a second of a pass that verifies a draft which is there already."""
@@ -83,7 +86,7 @@ class _Part:
         assert self.draft is not None, "nothing is drafted"
         if self.draft is not self.made and self.draft.expected is not None:
             return self.draft.expected  # the policy's own estimate, of what it left
-        return self.policy.expected_of(self.draft.max_depth, self.draft.expected)
+        return self.policy.expected_of(self.draft)
 
 
 @dataclass
@@ -305,5 +308,5 @@ def _with_branches(
 def _share(part: _Part, depth: int) -> float:
     """Which share of what is expected of a draft lies within its first `depth` levels."""
     assert part.draft is not None, "nothing is drafted"
-    whole = part.policy.expected_of(part.draft.max_depth, None)
-    return min(1.0, part.policy.expected_of(depth, None) / whole) if whole > 0 else 0.0
+    whole = part.policy.expected_to(part.draft.max_depth)
+    return min(1.0, part.policy.expected_to(depth) / whole) if whole > 0 else 0.0

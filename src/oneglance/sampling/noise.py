@@ -67,7 +67,11 @@ class KeyedNoise(ABC):
 
     def sample_from(self, law: LogLaw, position: int) -> int:
         """`sample` of a law given by its scores: the same token."""
-        return self.sample(law.logits(), position)
+        return self.sample_distinct_from(law, position, 1)[0]
+
+    def sample_distinct_from(self, law: LogLaw, position: int, count: int) -> list[int]:
+        """`sample_distinct` of a law given by its scores: the same tokens."""
+        return self.sample_distinct(law.logits(), position, count)
 
 
 class SequentialNoise(Noise):
@@ -130,13 +134,11 @@ class SeededNoise(KeyedNoise):
     def sample_distinct(self, logits: Float64Array, position: int, count: int) -> list[int]:
         """The `count` best of logits + noise, best first; ties go to the lowest id."""
         # The logits as they are: less 0, divided by 1.
-        return self._best(LogLaw(contiguous(logits), 0.0, 1.0, len(logits)), position, count)
+        law = LogLaw(contiguous(logits), 0.0, 1.0, len(logits))
+        return self.sample_distinct_from(law, position, count)
 
-    def sample_from(self, law: LogLaw, position: int) -> int:
-        """`sample` of a law given by its scores, looking only at tokens that may win."""
-        return self._best(law, position, 1)[0]
-
-    def _best(self, law: LogLaw, position: int, count: int) -> list[int]:
+    def sample_distinct_from(self, law: LogLaw, position: int, count: int) -> list[int]:
+        """`sample_distinct` of a law given by its scores, looking only at tokens that may win."""
         indices = row_kernels().best_with_noise(
             law.row, law.best, law.temperature, law.ids, self.seed, self.choice, position, count
         )
