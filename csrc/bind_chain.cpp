@@ -1,8 +1,10 @@
 // Chains of an EAGLE head in Python.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -47,7 +49,9 @@ void bind_head(nb::module_& module) {
                             norm_before_residual,
                             std::move(in_order),
                             &head,
-                            to_vector<int32_t>(target_ids, "target_ids")};
+                            {}};
+            const auto ids = to_vector<int32_t>(target_ids, "target_ids");
+            parts.target_ids.assign(ids.begin(), ids.end());
             parts.check();
             new (self) ChainHead(std::move(parts));
           },
@@ -68,25 +72,33 @@ void bind_chain(nb::module_& module) {
       [](const ChainHead& head, const Ints& row_starts, const Ints& tokens, const Ints& positions,
          const Ints& most, const Ints& page_starts, const Ints& pages, const Floats& features,
          KvCache& cache, Workspace& workspace, double min_confidence, const Ints& end_ids,
-         const IdsOut& ids, const FloatsOut& logits) {
+         const nb::tuple& noises, const IdsOut& ids, const FloatsOut& logits,
+         const IdsOut& drawn_ids, const FloatsOut& drawn_logits) {
         require_shape(positions, {-1}, "positions");
         const int count = length_of(positions, 0);
         require_shape(most, {count}, "most");
         auto rows = divided(row_starts, tokens, count, "tokens");
         auto held = divided(page_starts, pages, count, "pages");
         std::vector<ChainStart> starts;
+        require(static_cast<int>(noises.size()) == count, "each chain needs its noise");
         for (int i = 0; i < count; ++i) {
+          using Noise = std::tuple<double, uint64_t, uint64_t, uint64_t>;
+          const auto [temperature, seed, choice, position] = nb::cast<Noise>(noises[i]);
           starts.push_back({std::move(rows[i]), positions.data()[i], most.data()[i],
-                            std::move(held[i])});
+                            std::move(held[i]), temperature, {seed, choice, position}});
         }
         require_shape(features, {length_of(tokens, 0), head.feature_size()}, "features");
         require_shape(ids, {count, -1, -1}, "ids");
         require_shape(logits, {count, length_of(ids, 1), length_of(ids, 2)}, "logits");
+        require_shape(drawn_ids, {count, length_of(ids, 1), -1}, "drawn_ids");
+        require_shape(drawn_logits, {count, length_of(ids, 1), length_of(drawn_ids, 2)},
+                      "drawn_logits");
         ChainRules rules{min_confidence, to_vector<int32_t>(end_ids, "end_ids"),
-                         length_of(ids, 2)};
+                         length_of(ids, 2), length_of(drawn_ids, 2)};
         std::sort(rules.end_ids.begin(), rules.end_ids.end());
         const float* source = features.data();
-        const ChainResults results{length_of(ids, 1), ids.data(), logits.data()};
+        const ChainResults results{length_of(ids, 1), ids.data(), logits.data(),
+                                   drawn_ids.data(), drawn_logits.data()};
         const nb::gil_scoped_release release;
         return grow_chains(head, starts, rules, source, cache, workspace, results);
       },
@@ -94,11 +106,14 @@ void bind_chain(nb::module_& module) {
       nb::arg("positions").noconvert(), nb::arg("most").noconvert(),
       nb::arg("page_starts").noconvert(), nb::arg("pages").noconvert(),
       nb::arg("features").noconvert(), nb::arg("cache"), nb::arg("workspace"),
-      nb::arg("min_confidence"), nb::arg("end_ids").noconvert(), nb::arg("ids").noconvert(),
-      nb::arg("logits").noconvert(),
+      nb::arg("min_confidence"), nb::arg("end_ids").noconvert(), nb::arg("noises"),
+      nb::arg("ids").noconvert(), nb::arg("logits").noconvert(),
+      nb::arg("drawn_ids").noconvert(), nb::arg("drawn_logits").noconvert(),
       "Drafts chains behind rows whose features are known; returns how many tokens each got. The "
       "best tokens of each place and their logits go to ids and logits [chains, places, number "
-      "wanted].");
+      "wanted]. Each chain has a noise (temperature, seed, choice, position of its first token): "
+      "above temperature 0 its tokens are the best ones with that noise, and they go, with their "
+      "logits, to drawn_ids and drawn_logits.");
 }
 
 }  // namespace oneglance

@@ -11,6 +11,7 @@
 
 #include "float_environment.h"
 #include "require.h"
+#include "rows.h"
 #include "shared_work.h"
 
 namespace oneglance {
@@ -33,8 +34,14 @@ int64_t total_rows(const std::vector<Chain>& chains) {
 }
 
 void check_starts(const std::vector<ChainStart>& starts, const ChainHead& head,
-                  const KvCache& cache, const Workspace& workspace, int num_levels) {
+                  const KvCache& cache, const Workspace& workspace, int num_levels,
+                  int num_drawn) {
   for (const ChainStart& start : starts) {
+    require(std::isfinite(start.temperature) && start.temperature >= 0.0,
+            "a temperature must be finite and not below 0");
+    require(start.temperature == 0.0 || (1 <= num_drawn && num_drawn <= head.num_ids()),
+            std::to_string(num_drawn) + " tokens cannot be drawn from " +
+                std::to_string(head.num_ids()));
     require(start.num_rows() >= 1, "a chain begins behind a row whose feature is known");
     for (const int32_t token : start.tokens) {
       if (token >= 0 && token < head.embedding->outputs) continue;
@@ -135,20 +142,125 @@ void evaluate(const ChainHead& head, const std::vector<Chain>& chains, KvCache& 
   }
 }
 
-// Takes the best tokens of a chain's next place; false where the chain ends with it.
-bool take(Chain& chain, const int64_t* ids, const float* logits, const ChainRules& rules) {
+// One place of one chain in the results, as long as it is known which.
+struct Place {
+  int64_t* ids;
+  float* logits;
+  int64_t* drawn_ids;
+  float* drawn_logits;
+};
+
+Place place_of(const Chain& chain, const ChainRules& rules, const ChainResults& results) {
+  const int64_t place = int64_t{chain.index} * results.num_levels + chain.num_drafted;
+  const int64_t top = place * rules.num_top;
+  const int64_t drawn = place * rules.num_drawn;
+  return {results.ids + top, results.logits + top, results.drawn_ids + drawn,
+          results.drawn_logits + drawn};
+}
+
+// Writes the best tokens of a row of logits to a place; the first one of a broken row is what breaks
+// it, and nothing else is written.
+void rank_tokens(const ChainHead& head, const KernelTable& kernels, const float* row, int num_top,
+                 const Place& place) {
+  const int64_t best = kernels.float_rows.argmax(row, head.num_ids());
+  const bool is_sound = std::isfinite(row[best]);
+  const Indices indices =
+      is_sound ? ranked(kernels.float_rows, row, head.num_ids(), num_top) : Indices{best};
+  for (std::size_t rank = 0; rank < indices.size(); ++rank) {
+    place.ids[rank] = head.target_ids[static_cast<std::size_t>(indices[rank])];
+    place.logits[rank] = row[indices[rank]];
+  }
+}
+
+// Draws a place's tokens from a row of logits, whose best one is written already and finite.
+void draw_tokens(const ChainHead& head, const KernelTable& kernels, const Chain& chain,
+                 const float* row, int count, const Place& place) {
+  const ScaledRow<float> scores{row, head.num_ids(), place.logits[0], chain.start->temperature};
+  NoiseKey key = chain.start->noise;
+  key.position += static_cast<uint64_t>(chain.num_drafted);
+  std::vector<double> totals(count);
+  Indices indices(count);
+  Podium podium{totals.data(), indices.data(), count, 0};
+  kernels.float_rows.best_with_noise(scores, head.target_ids.data(), key, podium);
+  std::fill_n(place.drawn_ids, count, int64_t{-1});
+  for (int64_t i = 0; i < podium.size; ++i) {
+    place.drawn_ids[i] = head.target_ids[static_cast<std::size_t>(indices[i])];
+    place.drawn_logits[i] = row[indices[i]];
+  }
+}
+
+// How likely a chain's next token is to be kept: its share among the best tokens of the place and
+// those drawn there, or where it was drawn the mean of that and 1, since the target would draw it
+// too.
+double confidence(const Place& place, const ChainRules& rules, double temperature) {
+  const double best = place.logits[0];
+  const bool is_drawn = temperature > 0.0;
+  const auto weight = [&](float logit) {
+    return std::exp((double{logit} - best) / (is_drawn ? temperature : 1.0));
+  };
+  const int64_t* const ids = place.ids;
+  const int64_t* const end = ids + rules.num_top;
+  double mass = 0.0;
+  for (int i = 0; i < rules.num_top; ++i) mass += weight(place.logits[i]);
+  if (!is_drawn) return 1.0 / mass;
+  for (int i = 0; i < rules.num_drawn && place.drawn_ids[i] >= 0; ++i) {
+    if (std::find(ids, end, place.drawn_ids[i]) == end) mass += weight(place.drawn_logits[i]);
+  }
+  return (1.0 + weight(place.drawn_logits[0]) / mass) / 2.0;
+}
+
+// Takes the tokens of a chain's next place; false where the chain ends with it.
+bool take(Chain& chain, const Place& place, const ChainRules& rules) {
   ++chain.num_drafted;
   chain.position += static_cast<int32_t>(chain.tokens.size());
-  if (!std::isfinite(logits[0])) return false;
-  double mass = 0.0;
-  for (int i = 0; i < rules.num_top; ++i) {
-    mass += std::exp(static_cast<double>(logits[i]) - static_cast<double>(logits[0]));
-  }
-  const auto token = static_cast<int32_t>(ids[0]);
+  if (!std::isfinite(place.logits[0])) return false;
+  const double temperature = chain.start->temperature;
+  const int64_t chosen = temperature > 0.0 ? place.drawn_ids[0] : place.ids[0];
+  const auto token = static_cast<int32_t>(chosen);
   chain.tokens.assign(1, token);
-  chain.reach /= mass;
+  chain.reach *= confidence(place, rules, temperature);
   return chain.num_drafted < chain.start->most && chain.reach >= rules.min_confidence &&
          !std::binary_search(rules.end_ids.begin(), rules.end_ids.end(), token);
+}
+
+// The best tokens of the chains' next places, where none is drawn: without rows of logits.
+void choose_best(const ChainHead& head, const std::vector<Chain>& chains, const float* hidden,
+                 const std::vector<int32_t>& last_rows, const ChainRules& rules,
+                 Workspace& workspace, const ChainResults& results) {
+  const int count = static_cast<int>(chains.size());
+  const int num_top = rules.num_top;
+  std::vector<int64_t> best(static_cast<std::size_t>(count) * num_top);
+  std::vector<float> scores(best.size());
+  head_top(*head.head, workspace, hidden, last_rows.data(), count, head.num_ids(), num_top,
+           best.data(), scores.data());
+  for (int i = 0; i < count; ++i) {
+    const Place place = place_of(chains[i], rules, results);
+    for (int rank = 0; rank < num_top; ++rank) {
+      const std::size_t from = static_cast<std::size_t>(i) * num_top + rank;
+      place.ids[rank] = head.target_ids[static_cast<std::size_t>(best[from])];
+      place.logits[rank] = scores[from];
+    }
+  }
+}
+
+// The same where some are drawn.
+void choose_drawn(const ChainHead& head, const std::vector<Chain>& chains, const float* hidden,
+                  const std::vector<int32_t>& last_rows, const ChainRules& rules,
+                  Workspace& workspace, const ChainResults& results) {
+  const KernelTable& kernels = workspace.runtime->kernels;
+  const int count = static_cast<int>(chains.size());
+  const int64_t width = head.head->matrix->outputs;
+  std::vector<float> rows(static_cast<std::size_t>(count * width));
+  head_logits(*head.head, workspace, hidden, last_rows.data(), count, rows.data());
+  const FloatEnvironment environment;
+  for (int i = 0; i < count; ++i) {
+    const Place place = place_of(chains[i], rules, results);
+    const float* row = rows.data() + i * width;
+    rank_tokens(head, kernels, row, rules.num_top, place);
+    if (chains[i].start->temperature > 0.0 && std::isfinite(place.logits[0])) {
+      draw_tokens(head, kernels, chains[i], row, rules.num_drawn, place);
+    }
+  }
 }
 
 }  // namespace
@@ -170,7 +282,7 @@ void ChainHead::check() const {
   }
   require(1 <= num_ids() && num_ids() <= head->matrix->outputs,
           "target_ids must name 1 to " + std::to_string(head->matrix->outputs) + " outputs");
-  for (const int32_t id : target_ids) {
+  for (const int64_t id : target_ids) {
     if (id >= 0 && id < embedding->outputs) continue;
     throw std::out_of_range("target id " + std::to_string(id) + " does not exist");
   }
@@ -183,7 +295,7 @@ std::vector<int32_t> grow_chains(const ChainHead& head, const std::vector<ChainS
   require(1 <= num_top && num_top <= head.num_ids(),
           std::to_string(num_top) + " tokens cannot be chosen from " +
               std::to_string(head.num_ids()));
-  check_starts(starts, head, cache, workspace, results.num_levels);
+  check_starts(starts, head, cache, workspace, results.num_levels, rules.num_drawn);
   const int64_t size = head.hidden_size();
   std::vector<int32_t> num_drafted(starts.size());
   std::vector<Chain> chains;
@@ -193,6 +305,9 @@ std::vector<int32_t> grow_chains(const ChainHead& head, const std::vector<ChainS
   if (chains.empty()) return num_drafted;
   std::vector<float> hidden =
       fuse(head, features, static_cast<int>(total_rows(chains)), workspace);
+  const bool is_any_drawn =
+      std::any_of(starts.begin(), starts.end(),
+                  [](const ChainStart& start) { return start.temperature > 0.0; });
   while (!chains.empty()) {
     const int count = static_cast<int>(chains.size());
     std::vector<int32_t> last_rows;
@@ -201,20 +316,13 @@ std::vector<int32_t> grow_chains(const ChainHead& head, const std::vector<ChainS
       last_rows.push_back(end + static_cast<int32_t>(chain.tokens.size()) - 1);
     }
     evaluate(head, chains, cache, workspace, hidden);
-    std::vector<int64_t> best(static_cast<std::size_t>(count) * num_top);
-    std::vector<float> scores(best.size());
-    head_top(*head.head, workspace, hidden.data(), last_rows.data(), count, head.num_ids(),
-             num_top, best.data(), scores.data());
-    for (int64_t& id : best) id = head.target_ids[static_cast<std::size_t>(id)];
+    const auto choose = is_any_drawn ? choose_drawn : choose_best;
+    choose(head, chains, hidden.data(), last_rows, rules, workspace, results);
     std::vector<Chain> growing;
     std::vector<float> outputs;
     for (int i = 0; i < count; ++i) {
       Chain& chain = chains[i];
-      const int64_t place =
-          (int64_t{chain.index} * results.num_levels + chain.num_drafted) * num_top;
-      std::copy_n(best.data() + int64_t{i} * num_top, num_top, results.ids + place);
-      std::copy_n(scores.data() + int64_t{i} * num_top, num_top, results.logits + place);
-      const bool goes_on = take(chain, results.ids + place, results.logits + place, rules);
+      const bool goes_on = take(chain, place_of(chain, rules, results), rules);
       num_drafted[chain.index] = chain.num_drafted;
       if (!goes_on) continue;
       const float* output = hidden.data() + last_rows[i] * size;

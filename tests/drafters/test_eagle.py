@@ -23,7 +23,7 @@ from oneglance.drafters.ngram import NgramDrafter
 from oneglance.drafters.none import NoDrafter
 from oneglance.engine.base import Batch, PassOutput
 from oneglance.engine.prefix import PrefixStore
-from oneglance.sampling.noise import SequentialNoise
+from oneglance.sampling.noise import KeyedNoise, SeededNoise, SequentialNoise
 from oneglance.testing import check_drafter_on
 from oneglance.types import Float32Array, Proposal
 from tests.heads.random_heads import Pair, Variant, make_pair
@@ -61,9 +61,13 @@ def part_of(hidden: dict[int, Float32Array], start: int, stop: int) -> dict[int,
 
 
 def begin(
-    drafter: EagleDrafter, tokens: Sequence[int], eos_ids: frozenset[int] = frozenset()
+    drafter: EagleDrafter,
+    tokens: Sequence[int],
+    eos_ids: frozenset[int] = frozenset(),
+    params: SamplingParams = SamplingParams(),
+    noise: KeyedNoise | None = None,
 ) -> DraftModelSession:
-    context = DraftContext(tuple(tokens), SamplingParams(), SequentialNoise(3), eos_ids)
+    context = DraftContext(tuple(tokens), params, noise or SequentialNoise(3), eos_ids)
     return drafter.start(context)
 
 
@@ -85,7 +89,7 @@ def same(one: Proposal, other: Proposal) -> bool:
     return (
         one.tokens.tolist() == other.tokens.tolist()
         and one.parents.tolist() == other.parents.tolist()
-        and one.expected == other.expected
+        and one.expected == pytest.approx(other.expected, rel=1e-9)
     )
 
 
@@ -148,14 +152,19 @@ class LevelByLevel(EagleDrafter):
 @pytest.mark.parametrize("variant", ["eagle3", "two layers", "norm before residual"])
 @pytest.mark.parametrize("min_confidence", [0.0, 0.2])
 @pytest.mark.parametrize("num_branches", [0, 5])
+@pytest.mark.parametrize("is_seeded", [False, True], ids=["greedy", "seeded"])
 def test_chains_in_one_call_are_those_of_a_pass_a_token(
     tmp_path: Path,
     variant: Variant,
     min_confidence: float,
     num_branches: int,
+    is_seeded: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ragged, some of which end at a token that ends a text; and no pass is needed."""
+    params, noise = SamplingParams(), None
+    if is_seeded:
+        params, noise = SamplingParams(temperature=0.7, seed=4), SeededNoise(4)
     pair = make_pair(tmp_path, variant, target={"context_length": 128})
     whole = drafter_of(pair, min_confidence=0.0)
     ending = int(propose(whole, shown(pair, whole, TOKENS[:5]), 4).tokens[2])
@@ -164,7 +173,7 @@ def test_chains_in_one_call_are_those_of_a_pass_a_token(
         drafter = kind(pair.engine, V, min_confidence=min_confidence)
         sessions = []
         for count in (2, 5, 70, 126):
-            sessions.append(begin(drafter, TOKENS[:count], frozenset({ending})))
+            sessions.append(begin(drafter, TOKENS[:count], frozenset({ending}), params, noise))
             start = drafter.first_unseen(sessions[-1])
             drafter.see_hidden(
                 sessions[-1], start, part_of(features_of(pair, 125), start, count - 1)

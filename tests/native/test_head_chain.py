@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from oneglance import _native
+from oneglance.sampling.log_law import LogLaw
+from oneglance.sampling.noise import SeededNoise
 from tests.native.attention_oracle import Floats, assert_same_bits, chain, ints, make_pass
 from tests.native.test_layer import CONTEXT, EPS, ISAS, Model, Sizes, random_stream
 
@@ -35,6 +38,16 @@ STARTS = [
     Start(tokens=(8,), position=7, most=1, pages=(6,)),
 ]
 NUM_ROWS = sum(len(start.tokens) for start in STARTS)
+
+Noise = tuple[float, int, int, int]
+"""Temperature, seed, choice, and the position of a chain's first token."""
+PLAIN: Noise = (0.0, 0, 0, 0)
+NOISES: list[Noise] = [(0.8, 5, 0, 9), PLAIN, (9.0, 2**64 - 1, 3, 0), (1.0, 5, 0, 9)]
+
+
+def no_tokens(num_chains: int, num_levels: int, count: int) -> tuple[NDArray[np.int64], Floats]:
+    shape = (num_chains, num_levels, count)
+    return np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=np.float32)
 
 
 class Chains:
@@ -100,10 +113,17 @@ class Chains:
         return result
 
     def grow(
-        self, starts: list[Start], features: Floats, min_confidence: float = 0.0, ends: Any = ()
+        self,
+        starts: list[Start],
+        features: Floats,
+        min_confidence: float = 0.0,
+        ends: Any = (),
+        noises: Sequence[Noise] = (PLAIN,) * len(STARTS),
+        num_drawn: int = 2,
     ) -> tuple[list[int], NDArray[np.int64], Floats]:
-        shape = (len(starts), MOST_TOKENS, NUM_TOP)
-        ids, logits = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=np.float32)
+        shape = (len(starts), MOST_TOKENS)
+        ids, logits = no_tokens(*shape, NUM_TOP)
+        self.drawn_ids, self.drawn_logits = no_tokens(*shape, num_drawn)
         counts = _native.grow_chains(
             self.head,
             row_starts=ints(np.cumsum([0, *(len(start.tokens) for start in starts)])),
@@ -117,12 +137,28 @@ class Chains:
             workspace=self.workspace,
             min_confidence=min_confidence,
             end_ids=ints(list(ends)),
+            noises=tuple(noises[: len(starts)]),
             ids=ids,
             logits=logits,
+            drawn_ids=self.drawn_ids,
+            drawn_logits=self.drawn_logits,
         )
         return counts, ids, logits
 
-    def one_by_one(self, number: int) -> list[tuple[NDArray[np.int64], Floats, float]]:
+    def drawn(self, hidden: Floats, noise: Noise, place: int, count: int) -> list[tuple[int, Any]]:
+        """Tokens drawn from the head's law as Python draws them, with their logits, then shares."""
+        temperature, seed, choice, position = noise
+        row = np.empty((1, 48), dtype=np.float32)
+        _native.head(self.output, self.workspace, hidden, ints([0]), row)
+        ids = self.target_ids.astype(np.int64)
+        scores = np.ascontiguousarray(row[0, : len(ids)])
+        law = LogLaw(scores, float(scores.max()), temperature, VOCABULARY, ids)
+        tokens = SeededNoise(seed, choice).sample_distinct_from(law, position + place, count)
+        return [(token, scores[np.searchsorted(ids, token)]) for token in tokens]
+
+    def one_by_one(
+        self, number: int, noise: Noise = PLAIN, count: int = 2
+    ) -> list[tuple[NDArray[np.int64], Floats, float]]:
         """A chain pass by pass from the parts: best tokens of each place, their logits, reach."""
         start = STARTS[number]
         first = sum(len(each.tokens) for each in STARTS[:number])
@@ -130,7 +166,8 @@ class Chains:
         hidden = _native.matmul(self.runtime, self.fc, features) + self.fc_bias
         tokens, position, reach = list(start.tokens), start.position, 1.0
         found = []
-        for _ in range(start.most):
+        self.found_drawn: list[list[tuple[int, Any]]] = []
+        for place in range(start.most):
             embedded = _native.embed(self.runtime, self.embedding, ints(tokens))
             other = _native.rms_norm(self.runtime, embedded, self.embedding_norm, EPS)
             normed = _native.rms_norm(self.runtime, hidden, self.feature_norm, EPS)
@@ -147,7 +184,15 @@ class Chains:
             position += len(tokens)
             tokens = [int(best[0])]
             shares = np.exp(logits[0].astype(np.float64) - float(logits[0, 0]))
-            reach /= float(shares.sum())
+            if noise[0] > 0:
+                self.found_drawn.append(self.drawn(hidden, noise, place, count))
+                tokens = [self.found_drawn[-1][0][0]]
+                known = dict(zip(best.tolist(), logits[0].tolist(), strict=True))
+                known |= self.found_drawn[-1]
+                weights = {t: np.exp((x - logits[0, 0]) / noise[0]) for t, x in known.items()}
+                reach *= (1 + weights[tokens[0]] / sum(weights.values())) / 2
+            else:
+                reach /= float(shares.sum())
             found.append((best, logits[0], reach))
         return found
 
@@ -164,6 +209,57 @@ def test_whole_chains_are_those_pass_by_pass(isa: str, norm_before_residual: boo
             assert_same_bits(logits[number, place], scores)
         assert (ids[number, start.most :] == -1).all(), "what is no place is left alone"
     assert len({int(each) for each in ids[:, :, 0].ravel()}) > 4, "chains that differ"
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_what_is_drawn_is_what_python_draws_from_the_same_law(isa: str, count: int) -> None:
+    """Beside a chain of best tokens, which is the same as without them."""
+    chains = Chains(isa)
+    counts, ids, logits = chains.grow(STARTS, chains.features, noises=NOISES, num_drawn=count)
+    drawn_ids, drawn_logits = chains.drawn_ids, chains.drawn_logits
+    assert counts == [start.most for start in STARTS]
+    for number, noise in enumerate(NOISES):
+        for place, (best, scores, _) in enumerate(chains.one_by_one(number, noise, count)):
+            assert ids[number, place].tolist() == best.tolist()
+            assert_same_bits(logits[number, place], scores)
+        for place, drawn in enumerate(chains.found_drawn):
+            tokens, values = zip(*drawn, strict=True)
+            assert drawn_ids[number, place, : len(tokens)].tolist() == list(tokens)
+            assert_same_bits(drawn_logits[number, place], np.array(values))
+    assert (drawn_ids[1] == -1).all(), "nothing is drawn for a chain of best tokens"
+    assert (drawn_ids[2, :, 0] != ids[2, :, 0]).any(), "noise matters"
+
+
+def test_a_drawn_chain_ends_where_its_reach_falls() -> None:
+    chains = Chains()
+    noises = [(9.0, 7, 0, 3)] * len(STARTS)
+    alone = [chains.one_by_one(number, noises[0]) for number in range(len(STARTS))]
+    every = sorted(reach for places in alone for *_, reach in places)
+    least = (every[len(STARTS)] + every[len(STARTS) + 1]) / 2
+    counts, *_ = chains.grow(STARTS, chains.features, min_confidence=least, noises=noises)
+    for count, start, places in zip(counts, STARTS, alone, strict=True):
+        below = [place for place, (*_, reach) in enumerate(places) if reach < least]
+        assert count == min([start.most, *(place + 1 for place in below)])
+    assert counts < [start.most for start in STARTS], "some end before they must"
+
+
+@pytest.mark.parametrize(
+    ("noise", "num_drawn", "message"),
+    [
+        ((-1.0, 0, 0, 0), 1, "a temperature must be finite and not below 0"),
+        ((float("inf"), 0, 0, 0), 1, "a temperature must be finite"),
+        ((1.0, 0, 0, 0), 0, "0 tokens cannot be drawn from 40"),
+        ((1.0, 0, 0, 0), 41, "41 tokens cannot be drawn from 40"),
+    ],
+)
+def test_draws_that_do_not_fit_are_refused(noise: Noise, num_drawn: int, message: str) -> None:
+    chains = Chains(num_threads=1)
+    for noises in ([noise] * 4, [PLAIN, noise, PLAIN, PLAIN]):
+        with pytest.raises(ValueError, match=message):
+            chains.grow(STARTS, chains.features, noises=noises, num_drawn=num_drawn)
+    with pytest.raises(ValueError, match="each chain needs its noise"):
+        chains.grow(STARTS, chains.features, noises=[PLAIN])
 
 
 def test_threads_leave_no_trace() -> None:
@@ -193,10 +289,11 @@ def test_a_broken_place_is_the_last() -> None:
     chains = Chains()
     features = chains.features.copy()
     features[3, 3] = np.nan  # of the second chain's last row
-    counts, _, logits = chains.grow(STARTS, features)
-    assert counts == [4, 1, 4, 1]
-    assert np.isnan(logits[1, 0, 0])
-    assert np.isfinite(logits[[0, 2]]).all()
+    for noises in ([PLAIN] * 4, [(1.0, 3, 0, 0)] * 4):
+        counts, _, logits = chains.grow(STARTS, features, noises=noises)
+        assert counts == [4, 1, 4, 1]
+        assert np.isnan(logits[1, 0, 0])
+        assert np.isfinite(logits[[0, 2]]).all()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ agree as often as possible.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from oneglance.engine.base import TopTokens
 from oneglance.errors import DeadEndError, ParameterError
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.log_law import LogLaw
-from oneglance.sampling.noise import KeyedNoise, Noise
+from oneglance.sampling.noise import KeyedNoise, Noise, SeededNoise
 from oneglance.sampling.row_kernels import row_kernels
 from oneglance.sampling.warp import log_law, warp
 from oneglance.types import Float32Array, Float64Array
@@ -110,6 +111,34 @@ def best_siblings(top: TopTokens, row: int, count: int) -> list[Choice] | None:
     return _best(top.ids[row].tolist(), logits, count)
 
 
+def drawn_siblings(
+    top: TopTokens, drawn: TopTokens, row: int, count: int, temperature: float
+) -> list[Choice] | None:
+    """What `siblings` gives where it draws from the model's own logits with the target's noise.
+
+    Args:
+        top: as for `best_siblings`.
+        drawn: the best tokens with the noise; id −1: there are no more.
+        row: which row of them.
+        count: how many siblings.
+        temperature: of the request.
+
+    Returns:
+        As of `best_siblings`.
+    """
+    if not np.isfinite(top.logits[row, 0]):
+        return None
+    chosen = [token for token in drawn.ids[row, :count].tolist() if token >= 0]
+    logits = dict(zip(drawn.ids[row].tolist(), drawn.logits[row].tolist(), strict=True))
+    compared = {token: logit for token, logit in logits.items() if token >= 0}
+    compared |= zip(top.ids[row].tolist(), top.logits[row].tolist(), strict=True)
+    best = float(top.logits[row, 0])
+    weights = {token: math.exp((logit - best) / temperature) for token, logit in compared.items()}
+    mass = sum(weights.values())
+    confidences = _confidences([weights[token] / mass for token in chosen])
+    return [Choice(*pair) for pair in zip(chosen, [None] * len(chosen), confidences, strict=True)]
+
+
 def check_min_confidence(min_confidence: float) -> None:
     """Refuses what is no probability.
 
@@ -124,10 +153,22 @@ def check_min_confidence(min_confidence: float) -> None:
 
 def takes_argmax(context: DraftContext, history: TokenHistory, path: Sequence[int]) -> bool:
     """Whether the next token is the argmax of the model's own logits."""
+    return context.params.is_greedy and _keeps_logits(context, history, path)
+
+
+def draws_from_logits(context: DraftContext, history: TokenHistory, path: Sequence[int]) -> bool:
+    """Whether the next token is drawn from the model's own logits with the noise of a seed."""
+    params = context.params
+    is_whole = params.top_k == 0 and params.top_p == 1 and params.min_p == 0
+    is_seeded = not params.is_greedy and isinstance(context.noise, SeededNoise)
+    return is_seeded and is_whole and _keeps_logits(context, history, path)
+
+
+def _keeps_logits(context: DraftContext, history: TokenHistory, path: Sequence[int]) -> bool:
     params = context.params
     position = history.num_output + len(path)
     is_end_allowed = not context.eos_ids or params.ignore_eos or position >= params.min_tokens
-    return params.is_greedy and params.keeps_logits and is_end_allowed
+    return params.keeps_logits and is_end_allowed
 
 
 def fit(logits: Float32Array, vocab_size: int) -> Float32Array:

@@ -15,15 +15,16 @@ import numpy as np
 
 from oneglance.config import EngineConfig
 from oneglance.drafters.base import DraftContext, DraftRequest
-from oneglance.drafters.choice import NUM_COMPARED
+from oneglance.drafters.choice import NUM_COMPARED, Choice, drawn_siblings, draws_from_logits
 from oneglance.drafters.draft_cache import DraftCache
 from oneglance.drafters.draft_model import Draft, DraftModelSession, ModelDrafter
 from oneglance.drafters.draft_tree import ChainWithBranches, FixedShape
 from oneglance.drafters.eagle_cache import EagleCache
 from oneglance.engine.native.eagle import EagleEngine
-from oneglance.engine.native.eagle_chain import Chain
+from oneglance.engine.native.eagle_chain import Chain, ChainNoise, ChainPlace
 from oneglance.engine.native.eagle_parallel import ParallelEagleEngine
-from oneglance.types import Float32Array
+from oneglance.sampling.noise import SeededNoise
+from oneglance.types import ROOT, Float32Array
 
 MIN_CONFIDENCE = 0.25
 """Where a draft stops unless told otherwise: a pass of a head takes a small part of the target's
@@ -73,27 +74,41 @@ class EagleDrafter(ModelDrafter):
         return EagleCache(self._head, self._prefixes, prompt, self._prefill_chunk, tenant)
 
     def _grow(self, drafts: Sequence[Draft]) -> None:
-        """Makes greedy chains whole in one call, branches included; others get one level."""
+        """Makes chains of point masses whole in one call, with branches; others get one level."""
         end_ids = drafts[0].session.context.eos_ids
         if not all(self._can_chain(draft, end_ids) for draft in drafts):
             super()._grow(drafts)
             return
         chains = [
-            Chain(draft.session.cache.sequence, tuple(draft.rows), draft.max_depth)
+            Chain(draft.session.cache.sequence, tuple(draft.rows), draft.max_depth, _noise(draft))
             for draft in drafts
         ]
-        grown = self._head.grow_chains(chains, self._min_confidence, end_ids, NUM_COMPARED)
+        num_drawn = max(draft.growth.num_children(ROOT) for draft in drafts)
+        grown = self._head.grow_chains(
+            chains, self._min_confidence, end_ids, NUM_COMPARED, num_drawn
+        )
         for draft, places in zip(drafts, grown, strict=True):
-            for top in places:
+            for place in places:
                 if draft.frontier:
-                    draft.extend([self._best(draft, 0, top)], self._min_confidence)
+                    draft.extend([self._choices(draft, place)], self._min_confidence)
             draft.frontier = []
 
     def _can_chain(self, draft: Draft, end_ids: frozenset[int]) -> bool:
-        """Whether the draft may come from one call; greedy trees grow best first."""
+        """Whether the draft may come from one call; trees grow best first."""
         is_new = draft.num_evaluated == 0 and draft.session.context.eos_ids == end_ids
         is_chain = isinstance(draft.growth, FixedShape | ChainWithBranches)
-        return self._head.has_chains and is_new and is_chain and self._takes_argmax(draft)
+        if not (self._head.has_chains and is_new and is_chain):
+            return False
+        return self._takes_argmax(draft) or _noise(draft) is not None
+
+    def _choices(self, draft: Draft, place: ChainPlace) -> list[Choice]:
+        if place.drawn is None:
+            return self._best(draft, 0, place.top)
+        count = draft.growth.num_children(draft.frontier[0])
+        temperature = draft.session.context.params.temperature
+        choices = drawn_siblings(place.top, place.drawn, 0, count, temperature)
+        # Broken logits are for `siblings` to complain of.
+        return self._best(draft, 0, place.top) if choices is None else choices
 
     def _begin(self, request: DraftRequest[DraftModelSession]) -> Draft | None:
         if isinstance(self._head, ParallelEagleEngine):
@@ -104,6 +119,16 @@ class EagleDrafter(ModelDrafter):
             self._head.expect(_rows_of(session).sequence, max(1, most))
             request = replace(request, num_draft_tokens=most)
         return super()._begin(request)
+
+
+def _noise(draft: Draft) -> ChainNoise | None:
+    """What its tokens are drawn with from the head's own logits; None: they are not."""
+    context, history = draft.session.context, draft.session.history
+    noise = context.noise
+    if not (draws_from_logits(context, history, ()) and isinstance(noise, SeededNoise)):
+        return None
+    temperature = context.params.temperature
+    return ChainNoise(temperature, noise.seed, noise.choice, history.num_output)
 
 
 def _rows_of(session: DraftModelSession) -> EagleCache:

@@ -22,6 +22,7 @@ from oneglance.engine.native.cache import NativeCache
 from oneglance.engine.native.description import Int32Array, describe_pass
 from oneglance.engine.native.eagle_chain import (
     Chain,
+    ChainPlace,
     ChainRows,
     ChainRules,
     grow_chains,
@@ -108,8 +109,11 @@ class EagleEngine(CachedEngine):
         min_confidence: float,
         end_ids: AbstractSet[int],
         num_top: int,
-    ) -> list[list[TopTokens]]:
+        num_drawn: int = 1,
+    ) -> list[list[ChainPlace]]:
         """Drafts whole chains in one call, each token the best one after those before it.
+
+        Where a chain has noise, the best one with that noise.
 
         Leaves the rows in flight, as a pass would; nothing can be kept of them in a later pass.
 
@@ -118,9 +122,10 @@ class EagleEngine(CachedEngine):
             min_confidence: a chain ends where the chance of its last token falls below it.
             end_ids: tokens after which a chain ends.
             num_top: best tokens of a place.
+            num_drawn: best ones with noise, of chains that have some; at least 1.
 
         Returns:
-            For each chain the best tokens of its places, one row each, at least one place.
+            For each chain what was found for its places, at least one.
 
         Raises:
             CapacityError: there are too few pages; nothing has changed.
@@ -136,7 +141,7 @@ class EagleEngine(CachedEngine):
             self._chains,
             chains,
             rows,
-            ChainRules(min_confidence, end_ids, num_top),
+            ChainRules(min_confidence, end_ids, num_top, num_drawn),
             self._cache.storage,
             self._workspace,
         )

@@ -18,7 +18,23 @@ from oneglance.engine.native.description import Int32Array
 from oneglance.engine.native.eagle_weights import EagleWeights
 from oneglance.engine.pages import PageId
 from oneglance.heads.eagle_config import EagleConfig
-from oneglance.types import Float32Array
+from oneglance.types import Float32Array, IntArray
+
+
+@dataclass(frozen=True)
+class ChainNoise:
+    """What a chain's tokens are drawn with, from the head's own law at a temperature.
+
+    Attributes:
+        temperature: above 0.
+        seed, choice: as of `SeededNoise`.
+        position: of the first token, among the generated ones.
+    """
+
+    temperature: float
+    seed: int
+    choice: int
+    position: int
 
 
 @dataclass(frozen=True)
@@ -29,11 +45,13 @@ class Chain:
         sequence: an open sequence of the head.
         tokens: of the rows whose features were offered.
         most: tokens to draft at most, at least 1.
+        noise: its tokens are the best ones with it; None: without any.
     """
 
     sequence: SequenceId
     tokens: tuple[int, ...]
     most: int
+    noise: ChainNoise | None = None
 
     def rows(self) -> TreeRows:
         """The known rows and, with any tokens, as many more as the draft can come to have."""
@@ -64,6 +82,20 @@ class ChainRules:
     min_confidence: float
     end_ids: AbstractSet[int]
     num_top: int
+    num_drawn: int
+
+
+@dataclass(frozen=True)
+class ChainPlace:
+    """What was found for one token of a chain; one row of each.
+
+    Attributes:
+        top: the best tokens.
+        drawn: the best ones with noise, id −1 where there are no more; None: the chain has none.
+    """
+
+    top: TopTokens
+    drawn: TopTokens | None
 
 
 def make_chain_head(
@@ -105,11 +137,11 @@ def grow_chains(
     rules: ChainRules,
     storage: _native.KvCache,
     workspace: _native.Workspace,
-) -> list[list[TopTokens]]:
+) -> list[list[ChainPlace]]:
     """Drafts some chains, see `EagleEngine.grow_chains`."""
-    num_top = min(rules.num_top, head.num_ids)
-    shape = (len(chains), max(chain.most for chain in chains), num_top)
-    ids, logits = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.float32)
+    shape = (len(chains), max(chain.most for chain in chains))
+    ids, logits = _found(*shape, min(rules.num_top, head.num_ids))
+    drawn_ids, drawn_logits = _found(*shape, min(rules.num_drawn, head.num_ids))
     counts = _native.grow_chains(
         head,
         row_starts=_starts([each.tokens for each in chains]),
@@ -123,13 +155,33 @@ def grow_chains(
         workspace=workspace,
         min_confidence=rules.min_confidence,
         end_ids=np.asarray(sorted(rules.end_ids), dtype=np.int32),
+        noises=tuple(_noise(chain.noise) for chain in chains),
         ids=ids,
         logits=logits,
+        drawn_ids=drawn_ids,
+        drawn_logits=drawn_logits,
     )
-    return [
-        [TopTokens(ids[i, level, None], logits[i, level, None]) for level in range(count)]
-        for i, count in enumerate(counts)
-    ]
+
+    def place(index: int, level: int) -> ChainPlace:
+        top = TopTokens(ids[index, level, None], logits[index, level, None])
+        if chains[index].noise is None:
+            return ChainPlace(top, None)
+        return ChainPlace(
+            top, TopTokens(drawn_ids[index, level, None], drawn_logits[index, level, None])
+        )
+
+    return [[place(index, level) for level in range(n)] for index, n in enumerate(counts)]
+
+
+def _found(num_chains: int, num_levels: int, count: int) -> tuple[IntArray, Float32Array]:
+    shape = (num_chains, num_levels, count)
+    return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.float32)
+
+
+def _noise(noise: ChainNoise | None) -> tuple[float, int, int, int]:
+    if noise is None:
+        return 0.0, 0, 0, 0
+    return noise.temperature, noise.seed, noise.choice, noise.position
 
 
 def _starts(parts: Sequence[Sequence[int]]) -> Int32Array:
