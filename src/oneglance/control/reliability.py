@@ -47,21 +47,21 @@ class Reliability:
             decided: tokens of which it is known that they came, from where the draft begins.
             num_kept: how many of them, from the first on, are a path of the draft.
         """
-        if draft.is_chain or draft.reaches is None:
+        if draft.reaches is None:
+            level = _level(_said_rate(draft))
             num_tried = min(num_kept + 1, len(decided), draft.max_depth)
-            rates = said_rates(draft)[:num_tried]
-            tried = [(rate, depth, depth <= num_kept) for depth, rate in enumerate(rates, 1)]
+            columns = enumerate(_columns(num_tried))
+            tried = [(level, column, index < num_kept) for index, column in columns]
         else:
-            tried = _tried(draft, decided)
+            tried = _tried(draft, draft.reaches, decided)
         if tried:
-            self._add([(bisect_right(_EDGES, rate), depth, kept) for rate, depth, kept in tried])
+            self._add(tried)
 
     def _add(self, tried: Sequence[tuple[int, int, bool]]) -> None:
         for level in {level for level, _, _ in tried}:
             for counts in (self._trials[level], self._kept[level]):
                 counts[:] = [_DECAY * count for count in counts]
-        for level, depth, is_kept in tried:
-            column = bisect_right(_DEPTHS, depth) - 1
+        for level, column, is_kept in tried:
             self._trials[level][column] += 1.0
             self._kept[level][column] += float(is_kept)
         if self._parent is not None:
@@ -74,21 +74,21 @@ class Reliability:
             [N] of each token; where nothing is said of single ones, of each depth of its longest
             path.
         """
-        rates = said_rates(draft)
-        if draft.is_chain or draft.reaches is None:
-            pairs = list(zip(rates, _columns(len(rates)), strict=True))
-            known = {pair: self._rate(*pair) for pair in set(pairs)}
-            return list(accumulate((known[pair] for pair in pairs), mul))
+        if draft.reaches is None:
+            said, columns = _said_rate(draft), _columns(draft.max_depth)
+            by_column = [self._rate(said, column) for column in range(columns[-1] + 1)]
+            return list(accumulate([by_column[column] for column in columns], mul))
         reaches: list[float] = []
-        each = zip(rates, draft.depths().tolist(), draft.parents.tolist(), strict=True)
-        for said, depth, parent in each:
+        columns = _columns(draft.max_depth)
+        rates = zip(said_rates(draft, draft.reaches), draft.depths().tolist(), strict=True)
+        for (said, depth), parent in zip(rates, draft.parents.tolist(), strict=True):
             above = 1.0 if parent == ROOT else reaches[parent]
-            reaches.append(above * self._rate(said, bisect_right(_DEPTHS, depth) - 1))
+            reaches.append(above * self._rate(said, columns[depth - 1]))
         return reaches
 
     def _rate(self, said: float, column: int) -> float:
         """The rate of a class of depths, from what is said of a token."""
-        return self._corrected(bisect_right(_EDGES, said), column, said)
+        return self._corrected(_level(said), column, said)
 
     def _corrected(self, level: int, column: int, said: float) -> float:
         prior = said if self._parent is None else self._parent._corrected(level, column, said)
@@ -96,18 +96,21 @@ class Reliability:
         return (kept + _PRIOR_WEIGHT * prior) / (trials + _PRIOR_WEIGHT)
 
 
-def said_rates(draft: Proposal) -> list[float]:
-    """How likely tokens are by their drafter's word, where their parents are kept.
-
-    Returns:
-        [N] of each token; where nothing is said of single ones, of each depth of its longest path.
-    """
-    reaches = draft.reaches
-    if reaches is None:
-        assert draft.expected is not None, "the drafter says nothing"
-        return [rate_of(draft.expected, draft.max_depth)] * draft.max_depth
+def said_rates(draft: Proposal, reaches: Sequence[float]) -> list[float]:
+    """[N] how likely each token is by its drafter's word, where its parent is kept."""
     above = [1.0 if parent == ROOT else reaches[parent] for parent in draft.parents.tolist()]
     return [each / whole if whole else 0.0 for each, whole in zip(reaches, above, strict=True)]
+
+
+def _said_rate(draft: Proposal) -> float:
+    """The same of a drafter that does not tell tokens apart."""
+    assert draft.expected is not None, "the drafter says nothing"
+    return rate_of(draft.expected, draft.max_depth)
+
+
+def _level(said: float) -> int:
+    """The class of a rate."""
+    return bisect_right(_EDGES, said)
 
 
 @cache
@@ -116,15 +119,17 @@ def _columns(num_tokens: int) -> list[int]:
     return [bisect_right(_DEPTHS, depth) - 1 for depth in range(1, num_tokens + 1)]
 
 
-def _tried(draft: Proposal, decided: Sequence[int]) -> list[tuple[float, int, bool]]:
-    """Of each token of a tree that was reached what was said of it, its depth, and if it came."""
-    rates = said_rates(draft)
-    tried: list[tuple[float, int, bool]] = []
+def _tried(
+    draft: Proposal, reaches: Sequence[float], decided: Sequence[int]
+) -> list[tuple[int, int, bool]]:
+    """The classes of each token that was reached, and whether it came."""
+    rates, columns = said_rates(draft, reaches), _columns(draft.max_depth)
+    tried: list[tuple[int, int, bool]] = []
     node = ROOT
-    for depth, token in enumerate(decided, 1):
+    for column, token in zip(columns, decided, strict=False):
         family = draft.children(node)
         right = [child for child in family if draft.tokens[child] == token]
-        tried += [(rates[child], depth, child in right) for child in family]
+        tried += [(_level(rates[child]), column, child in right) for child in family]
         if not right:
             break
         node = right[0]
