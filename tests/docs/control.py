@@ -1,7 +1,7 @@
-"""The table of docs/bench.md that compares `auto` with fixed settings.
+"""The tables of docs/bench.md that compare `auto` with fixed settings.
 
-`python -m tests.docs.control` writes it; a test compares. `make bench-control` wrote
-docs/measurements/control.json.
+`python -m tests.docs.control` writes them; a test compares. `make bench-control` wrote
+docs/measurements/control.json, and with other models and prompts the files beside it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,18 @@ from tests.docs.documents import ROOT, write_blocks
 from tests.docs.performance import load_report, origin
 
 DOCUMENT = ROOT / "docs" / "bench.md"
-MEASUREMENT = ROOT / "docs" / "measurements" / "control.json"
+MEASUREMENTS = ROOT / "docs" / "measurements"
+NAMES = ("control", "control-spec-bench", "control-pair")
 AUTO = "auto"
 
 
-def blocks(path: Path = MEASUREMENT) -> dict[str, str]:
-    """The generated block of the document: its name, and what belongs there."""
-    return {"control": section(load_report(path)) if path.exists() else "Nothing was measured yet."}
+def blocks(folder: Path = MEASUREMENTS) -> dict[str, str]:
+    """Every generated block of the document: its name, and what belongs there."""
+    paths = {name: folder / f"{name}.json" for name in NAMES}
+    return {
+        name: section(load_report(path)) if path.exists() else "Nothing was measured yet."
+        for name, path in paths.items()
+    }
 
 
 def section(report: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The table of docs/bench.md that compares `auto` with fixed settings is what was measured."""
+"""The tables of docs/bench.md that compare `auto` with fixed settings are what was measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.docs.documents import between, read
 from tests.docs.test_bench import REPORT
 
 
-def test_the_table_is_what_was_measured() -> None:
+def test_the_tables_are_what_was_measured() -> None:
     for name, content in blocks().items():
         assert between(read(DOCUMENT), name) == content, "run `python -m tests.docs.control`"
 
@@ -30,7 +30,7 @@ def test_auto_is_compared_with_the_better_of_plain_and_the_best_fixed_setting(
         },
     }
     write_report(path, report)
-    table = blocks(path)["control"].splitlines()
+    table = blocks(tmp_path)["control"].splitlines()
     assert "| prose | 100.0 | x@k=2 | 0.80 | 1.00 | 1.00 |" in table
     assert "| all | 100.0 | x@k=2 | 1.25 | 1.00 | 0.80 |" in table
 
