@@ -150,7 +150,7 @@ def ask(
 @app.command()
 def stubs(
     answers: Annotated[Path, typer.Argument(help="Folder of the target's answers.")],
-    model: Annotated[str, typer.Option("--model", "-m", help="The target.")],
+    model: Annotated[str, typer.Option("--model", "-m", help="What gave the answers.")],
     out: Annotated[Path, typer.Option(help="The file of JSON lines to write.")],
     leave_out: Annotated[
         list[Path] | None,
