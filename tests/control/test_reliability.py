@@ -54,7 +54,7 @@ def test_tokens_of_a_tree_are_judged_each_by_what_was_said_of_it() -> None:
     for _ in range(400):
         token = int(generator.choice([1, 2, 3], p=[0.5, 0.3, 0.2]))
         follows = int(generator.choice([1, 2, 3], p=[0.5, 0.3, 0.2]))
-        decided = [token, follows] if token == 1 else [token]
+        decided = [token, follows if token == 1 else 3]
         reliability.update(draft, decided, draft.num_matched(decided))
     first, second, third, fourth = reliability.reaches(draft)
     assert (first, second) == pytest.approx((0.5, 0.3), abs=0.08)
