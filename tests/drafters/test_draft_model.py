@@ -12,6 +12,7 @@ from oneglance.drafters.base import DraftRequest
 from oneglance.drafters.choice import NUM_COMPARED
 from oneglance.drafters.draft_model import DraftModelDrafter
 from oneglance.drafters.none import NoDrafter
+from oneglance.engine.reference import ReferenceEngine
 from oneglance.errors import ParameterError
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import SeededNoise, SequentialNoise
@@ -19,6 +20,7 @@ from oneglance.sampling.softmax import softmax
 from oneglance.sampling.warp import warp
 from oneglance.testing import ScriptedEngine, random_script
 from tests.drafters.scripted_drafts import PROMPT, Recorder, V, begin, propose
+from tests.engine.random_models import random_model
 
 TARGET = random_script(V, seed=1)
 
@@ -326,3 +328,29 @@ def test_a_greedy_request_with_a_seed_drafts_the_argmax() -> None:
     for seed in range(4):
         seeded = propose(drafter, begin(drafter, SamplingParams(seed=seed), SeededNoise(seed)), 12)
         np.testing.assert_array_equal(seeded.tokens, unseeded.tokens)
+
+
+@pytest.mark.parametrize("num_pages", [2, 6, 40])
+@pytest.mark.parametrize("tree_nodes", [None, 7])
+def test_where_the_draft_model_has_no_room_nothing_is_drafted(
+    num_pages: int, tree_nodes: int | None
+) -> None:
+    config, weights = random_model(seed=1)
+    size = config.vocab_size
+    pages = EngineConfig(page_size=4, num_pages=num_pages, prefill_chunk=5)
+    draft = ReferenceEngine(config, weights, pages)
+    words = Vocabulary(size, frozenset(), lambda _: b"x")
+    prompts = [[1, 2, 3] * 6, [4, 5], [6]]
+    answers, drafted = [], 0
+    for drafter in (
+        NoDrafter(),
+        DraftModelDrafter(draft, size, engine_config=pages, min_confidence=0.0),
+    ):
+        target = ReferenceEngine(config, weights)
+        decoder = Decoder(target, words, drafter, 3, tree_nodes)
+        params = [SamplingParams(max_tokens=20)] * 3
+        found = {index: sequence for index, sequence, _ in decoder.run(prompts, params)}
+        answers.append([found[index].history.output for index in range(3)])
+        drafted += sum(sequence.stats.drafted for sequence in found.values())
+    assert answers[0] == answers[1]
+    assert drafted > 0, "while there was room, it was used"

@@ -337,3 +337,26 @@ def test_a_prefix_that_only_the_head_kept_is_not_fed_twice(pair: Pair) -> None:
     turn = [*run(forgetful, TOKENS[:30]).history.tokens(), *TOKENS[40:45]]
     again = run(forgetful, turn)
     assert again.trace == run(decoder_of(pair, drafter_of(pair)), turn).trace
+
+
+@pytest.mark.parametrize("num_pages", [3, 12, 40])
+@pytest.mark.parametrize("nodes", [None, 9], ids=["chain", "tree"])
+def test_where_the_head_has_no_room_nothing_is_drafted(
+    tmp_path: Path, num_pages: int, nodes: int | None
+) -> None:
+    """Three answers of up to 200 positions each, of which twelve pages of four hold a part."""
+    pair = make_pair(tmp_path, target={"context_length": 256}, head_pages=num_pages)
+    prompts = [TOKENS[:100], TOKENS[50:60], TOKENS[3:6]]
+    limited = drafter_of(pair, engine_config=EngineConfig(num_pages=num_pages))
+    answers, drafted = [], 0
+    for drafter in (NoDrafter(), limited):
+        decoder = Decoder(pair.target, VOCABULARY, drafter, 4, nodes)
+        params = [SamplingParams(max_tokens=80)] * 3
+        found = {index: sequence for index, sequence, _ in decoder.run(prompts, params)}
+        answers.append([found[index].history.output for index in range(3)])
+        drafted += sum(sequence.stats.drafted for sequence in found.values())
+    assert answers[0] == answers[1]
+    assert drafted > 0, "while there was room, it was used"
+    use = pair.engine.page_use
+    assert use is not None
+    assert use.num_used == 0

@@ -80,6 +80,7 @@ def make_pair(
     form: HeadForm = "F32",
     weights: Literal["auto", "f32"] = "f32",
     target: Mapping[str, Any] = {},
+    head_pages: int | None = None,
     **overrides: Any,
 ) -> Pair:
     """A random target and a random head for it.
@@ -90,6 +91,7 @@ def make_pair(
         form: in which it is stored.
         weights: what the engines make of floats.
         target: overrides of `TARGET`.
+        head_pages: most pages of the head's cache.
         **overrides: fields of the head's configuration.
     """
     config, model = random_model(3, **{**TARGET, **target})
@@ -103,6 +105,7 @@ def make_pair(
     write_eagle(folder, shape, arrays_of(module), target_ids, {"seed": 1}, form, "a target")
     head = read_eagle(folder, config)
     kind = EagleEngine if shape.num_slots == 1 else ParallelEagleEngine
+    target_engine.engine_config = replace(engine_config, num_pages=head_pages)
     engine = kind(head, target_engine, model.head, config.vocab_size)
     return Pair(config, model, target_engine, module, head, engine)
 

@@ -99,9 +99,14 @@ class OwnCache(DraftCache):
         return tuple(self._cached)
 
     def catch_up(self, tokens: Sequence[int]) -> list[int]:
-        """Feeds what is missing, all but as much as the draft's first pass may take along."""
+        """Feeds what is missing, all but as much as the draft's first pass may take along.
+
+        Nothing, and nothing is returned, where there is no room for it.
+        """
         self.settle(tokens)  # what was drafted last may have come to nothing
         pending = list(tokens[len(self._cached) :])
+        if self._engine.num_missing_pages({self.sequence: len(pending)}) > 0:
+            return []
         num_fed = max(0, len(pending) - self._prefill_chunk)
         prefill(self._engine, self.sequence, pending[:num_fed], self._prefill_chunk, self._layers)
         self._cached.extend(pending[:num_fed])

@@ -34,7 +34,7 @@ from oneglance.drafters.draft_tree import (
     best_shape,
     chain_shape,
 )
-from oneglance.engine.base import Batch, Engine, PassLayers, TopTokens, TreeRows
+from oneglance.engine.base import Batch, Engine, PassLayers, SequenceId, TopTokens, TreeRows
 from oneglance.engine.prefix import PrefixStore
 from oneglance.sampling.history import TokenHistory
 from oneglance.sampling.noise import KeyedNoise
@@ -161,9 +161,10 @@ class ModelDrafter(Drafter[DraftModelSession]):
     def propose(self, requests: Sequence[DraftRequest[DraftModelSession]]) -> list[Proposal]:
         """Drafts a chain, with branches where the request has use for them, or a tree per request.
 
-        Shorter ones where the draft's own context ends, its confidence falls, or a text ends.
+        Shorter ones where the draft's own context ends, its confidence falls, or a text ends; none
+        where its cache has no room.
         """
-        drafts = [self._begin(request) for request in requests]
+        drafts = self._with_room([self._begin(request) for request in requests])
         begun = [draft for draft in drafts if draft is not None]
         while active := [draft for draft in begun if draft.frontier]:
             self._grow(active)
@@ -212,6 +213,20 @@ class ModelDrafter(Drafter[DraftModelSession]):
         last = len(pending) - 1
         growth = _growth(session.context, depth, num_nodes, request.num_branches)
         return Draft(session, growth, depth, pending, list(range(-1, last)), row_of={ROOT: last})
+
+    def _with_room(self, drafts: list[Draft | None]) -> list[Draft | None]:
+        """The drafts whose rows have room in the draft's cache, the first ones first.
+
+        It is settled before anything is drafted: whether a draft is used must never depend on what
+        it came to.
+        """
+        if self._engine.num_missing_pages(_most_rows(drafts)) == 0:
+            return drafts
+        left: list[Draft | None] = []
+        for draft in drafts:
+            has_room = self._engine.num_missing_pages(_most_rows([*left, draft])) == 0
+            left.append(draft if has_room else None)
+        return left
 
     def _grow(self, drafts: Sequence[Draft]) -> None:
         """Adds a level to drafts that have a frontier; drafters that add several override this."""
@@ -272,6 +287,15 @@ class DraftModelDrafter(ModelDrafter, RewindingDrafter[DraftModelSession]):
 
 def _widest(draft: Draft) -> int:
     return max(draft.growth.num_children(node) for node in draft.frontier)
+
+
+def _most_rows(drafts: Sequence[Draft | None]) -> dict[SequenceId, int]:
+    """The most rows that each may have in flight."""
+    return {
+        draft.session.cache.sequence: len(draft.rows) + draft.growth.most_grown(draft.max_depth)
+        for draft in drafts
+        if draft is not None
+    }
 
 
 def _growth(context: DraftContext, depth: int, num_nodes: int | None, num_branches: int) -> Growth:

@@ -106,6 +106,10 @@ class Growth(ABC):
     def proposed(self, tree: DraftTree) -> list[int]:
         """Which nodes of the complete tree to propose, ascending."""
 
+    @abstractmethod
+    def most_grown(self, max_depth: int) -> int:
+        """How many nodes may be grown on at most, each of which takes a row."""
+
 
 class FixedShape(Growth):
     """A shape that was there before any token; each node of it has children in order of rank."""
@@ -129,6 +133,10 @@ class FixedShape(Growth):
     def proposed(self, tree: DraftTree) -> list[int]:
         """All: what was drawn is kept."""
         return list(range(len(tree.tokens)))
+
+    def most_grown(self, max_depth: int) -> int:  # noqa: ARG002
+        """All that have children."""
+        return sum(1 for children in self._shape[1:] if children)
 
 
 class BestFirst(Growth):
@@ -157,6 +165,10 @@ class BestFirst(Growth):
         """The best ones; a node never has more than its parent, and comes behind it if equal."""
         return sorted(_by_reach(tree, range(len(tree.tokens)))[: self._num_nodes])
 
+    def most_grown(self, max_depth: int) -> int:
+        """So many of each level but the last."""
+        return self._width * (max_depth - 1)
+
 
 class ChainWithBranches(Growth):
     """The likeliest chain, and beside it the next likely tokens, on which nothing grows.
@@ -182,6 +194,10 @@ class ChainWithBranches(Growth):
     def proposed(self, tree: DraftTree) -> list[int]:
         """The best ones; a node never has more than its parent, and comes behind it if equal."""
         return sorted(_by_reach(tree, range(len(tree.tokens)))[: self._num_nodes])
+
+    def most_grown(self, max_depth: int) -> int:
+        """One of each level but the last."""
+        return max_depth - 1
 
 
 def _by_reach(tree: DraftTree, nodes: Sequence[int]) -> list[int]:

@@ -77,7 +77,8 @@ class EagleCache(DraftCache):
         if num_known < len(features):
             self._pending.append(features[num_known:])
         num_ready = min(self._num_pending, len(tokens) - len(self._held))
-        if num_ready > MAX_PENDING:
+        has_room = self._engine.num_missing_pages({self.sequence: num_ready}) == 0
+        if num_ready > MAX_PENDING and has_room:
             self._feed(tokens, num_ready - 1)
 
     def catch_up(self, tokens: Sequence[int]) -> list[int]:
