@@ -142,7 +142,7 @@ void evaluate(const ChainHead& head, const std::vector<Chain>& chains, KvCache& 
   }
 }
 
-// One place of one chain in the results, as long as it is known which.
+// Where the results for one token of one chain go.
 struct Place {
   int64_t* ids;
   float* logits;

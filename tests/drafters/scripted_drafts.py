@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oneglance.config import SamplingParams
+from oneglance.decode.loop import Decoder
 from oneglance.drafters.base import DraftContext, Drafter, DraftRequest
 from oneglance.engine.base import Batch, PassOutput
 from oneglance.sampling.noise import KeyedNoise, Noise, SequentialNoise
@@ -58,6 +59,16 @@ def begin(
     eos_ids: frozenset[int] = frozenset(),
 ) -> Any:
     return drafter.start(DraftContext(tuple(prompt), params, noise or SequentialNoise(0), eos_ids))
+
+
+def answered(
+    decoder: Decoder, prompts: Sequence[Sequence[int]], max_tokens: int
+) -> tuple[list[tuple[int, ...]], int]:
+    """The greedy answers to some prompts together, and how many drafted tokens were verified."""
+    params = [SamplingParams(max_tokens=max_tokens)] * len(prompts)
+    found = {index: sequence for index, sequence, _ in decoder.run(prompts, params)}
+    outputs = [found[index].history.output for index in range(len(prompts))]
+    return outputs, sum(sequence.stats.drafted for sequence in found.values())
 
 
 def propose(drafter: Drafter[Any], session: Any, count: int, tree_nodes: int | None = None) -> Any:

@@ -19,7 +19,7 @@ from oneglance.sampling.noise import SeededNoise, SequentialNoise
 from oneglance.sampling.softmax import softmax
 from oneglance.sampling.warp import warp
 from oneglance.testing import ScriptedEngine, random_script
-from tests.drafters.scripted_drafts import PROMPT, Recorder, V, begin, propose
+from tests.drafters.scripted_drafts import PROMPT, Recorder, V, answered, begin, propose
 from tests.engine.random_models import random_model
 
 TARGET = random_script(V, seed=1)
@@ -341,16 +341,10 @@ def test_where_the_draft_model_has_no_room_nothing_is_drafted(
     draft = ReferenceEngine(config, weights, pages)
     words = Vocabulary(size, frozenset(), lambda _: b"x")
     prompts = [[1, 2, 3] * 6, [4, 5], [6]]
-    answers, drafted = [], 0
-    for drafter in (
-        NoDrafter(),
-        DraftModelDrafter(draft, size, engine_config=pages, min_confidence=0.0),
-    ):
-        target = ReferenceEngine(config, weights)
-        decoder = Decoder(target, words, drafter, 3, tree_nodes)
-        params = [SamplingParams(max_tokens=20)] * 3
-        found = {index: sequence for index, sequence, _ in decoder.run(prompts, params)}
-        answers.append([found[index].history.output for index in range(3)])
-        drafted += sum(sequence.stats.drafted for sequence in found.values())
-    assert answers[0] == answers[1]
-    assert drafted > 0, "while there was room, it was used"
+    target = ReferenceEngine(config, weights)
+    plain, _ = answered(Decoder(target, words, NoDrafter()), prompts, 20)
+    drafter = DraftModelDrafter(draft, size, engine_config=pages, min_confidence=0.0)
+    decoder = Decoder(target, words, drafter, 3, tree_nodes)
+    answers, num_drafted = answered(decoder, prompts, 20)
+    assert answers == plain
+    assert num_drafted > 0, "while there was room, it was used"

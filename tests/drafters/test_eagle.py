@@ -26,6 +26,7 @@ from oneglance.engine.prefix import PrefixStore
 from oneglance.sampling.noise import KeyedNoise, SeededNoise, SequentialNoise
 from oneglance.testing import check_drafter_on
 from oneglance.types import Float32Array, Proposal
+from tests.drafters.scripted_drafts import answered
 from tests.heads.random_heads import Pair, Variant, make_pair
 
 V = 97
@@ -348,15 +349,11 @@ def test_where_the_head_has_no_room_nothing_is_drafted(
     pair = make_pair(tmp_path, target={"context_length": 256}, head_pages=num_pages)
     prompts = [TOKENS[:100], TOKENS[50:60], TOKENS[3:6]]
     limited = drafter_of(pair, engine_config=EngineConfig(num_pages=num_pages))
-    answers, drafted = [], 0
-    for drafter in (NoDrafter(), limited):
-        decoder = Decoder(pair.target, VOCABULARY, drafter, 4, nodes)
-        params = [SamplingParams(max_tokens=80)] * 3
-        found = {index: sequence for index, sequence, _ in decoder.run(prompts, params)}
-        answers.append([found[index].history.output for index in range(3)])
-        drafted += sum(sequence.stats.drafted for sequence in found.values())
-    assert answers[0] == answers[1]
-    assert drafted > 0, "while there was room, it was used"
+    plain, _ = answered(Decoder(pair.target, VOCABULARY, NoDrafter()), prompts, 80)
+    decoder = Decoder(pair.target, VOCABULARY, limited, 4, nodes)
+    answers, num_drafted = answered(decoder, prompts, 80)
+    assert answers == plain
+    assert num_drafted > 0, "while there was room, it was used"
     use = pair.engine.page_use
     assert use is not None
     assert use.num_used == 0

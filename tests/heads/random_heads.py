@@ -105,6 +105,7 @@ def make_pair(
     write_eagle(folder, shape, arrays_of(module), target_ids, {"seed": 1}, form, "a target")
     head = read_eagle(folder, config)
     kind = EagleEngine if shape.num_slots == 1 else ParallelEagleEngine
+    # The head's cache takes its limit from the target's settings; the target's own has none.
     target_engine.engine_config = replace(engine_config, num_pages=head_pages)
     engine = kind(head, target_engine, model.head, config.vocab_size)
     return Pair(config, model, target_engine, module, head, engine)

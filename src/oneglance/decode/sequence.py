@@ -159,9 +159,13 @@ class DecodingSequence:
 
     @property
     def _num_branches(self) -> int:
-        """What a constraint leaves no choice about follows a chain's end, and a tree has many."""
-        is_chain = self._num_tree_nodes is not None or self.params.constraint is not None
-        return 0 if is_chain else self.draft_length.num_branches
+        """Tokens that may hang beside a chain.
+
+        None where a budget of nodes allows a tree, nor with a constraint: what it leaves no choice
+        about is appended at the end of a chain.
+        """
+        has_other_shape = self._num_tree_nodes is not None or self.params.constraint is not None
+        return 0 if has_other_shape else self.draft_length.num_branches
 
     def guide(self, draft: Proposal) -> GuidedDraft:
         """What to verify of a draft: what the constraint allows, and then what it makes certain.

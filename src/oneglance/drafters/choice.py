@@ -129,11 +129,13 @@ def drawn_siblings(
     if not np.isfinite(top.logits[row, 0]):
         return None
     chosen = [token for token in drawn.ids[row, :count].tolist() if token >= 0]
-    logits = dict(zip(drawn.ids[row].tolist(), drawn.logits[row].tolist(), strict=True))
-    compared = {token: logit for token, logit in logits.items() if token >= 0}
-    compared |= zip(top.ids[row].tolist(), top.logits[row].tolist(), strict=True)
     best = float(top.logits[row, 0])
-    weights = {token: math.exp((logit - best) / temperature) for token, logit in compared.items()}
+    weights = {
+        token: math.exp((logit - best) / temperature)
+        for found in (drawn, top)
+        for token, logit in zip(found.ids[row].tolist(), found.logits[row].tolist(), strict=True)
+        if token >= 0
+    }
     mass = sum(weights.values())
     confidences = _confidences([weights[token] / mass for token in chosen])
     return [Choice(*pair) for pair in zip(chosen, [None] * len(chosen), confidences, strict=True)]

@@ -77,8 +77,7 @@ class EagleCache(DraftCache):
         if num_known < len(features):
             self._pending.append(features[num_known:])
         num_ready = min(self._num_pending, len(tokens) - len(self._held))
-        has_room = self._engine.num_missing_pages({self.sequence: num_ready}) == 0
-        if num_ready > MAX_PENDING and has_room:
+        if num_ready > MAX_PENDING and self._has_room(num_ready):
             self._feed(tokens, num_ready - 1)
 
     def catch_up(self, tokens: Sequence[int]) -> list[int]:
@@ -102,6 +101,9 @@ class EagleCache(DraftCache):
             self._prefixes.keep(self.sequence, pairs(self._held), self._tenant)
         else:
             self._engine.close(self.sequence)
+
+    def _has_room(self, num_rows: int) -> bool:
+        return self._engine.num_missing_pages({self.sequence: num_rows}) == 0
 
     def _feed(self, tokens: Sequence[int], count: int) -> None:
         """Evaluates the first pending pairs, which nobody drafts from."""
